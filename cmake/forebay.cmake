@@ -56,7 +56,7 @@ function(forebay_test name)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
   if(FOREBAY_SANITIZE STREQUAL "thread")
-    list(APPEND properties ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+    list(APPEND properties ENVIRONMENT "TSAN_OPTIONS=${forebay_tsan_options}")
   endif()
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST
