@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/checksum.h"
+
+#include <isa-l/crc.h>
+
+#include <array>
+
+namespace forebay::base {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41 reflected
+
+/// a * b modulo the polynomial, bit-reflected: bit 31 is the coefficient of x^0.
+constexpr uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b & 1) != 0 ? (b >> 1) ^ kPolynomial : b >> 1;
+  }
+  return product;
+}
+
+/// kPowers[k] = x^(8 * 2^k) modulo the polynomial: the factor that shifts a checksum over 2^k zero bytes.
+constexpr std::array<uint32_t, 64> MakePowers() {
+  std::array<uint32_t, 64> powers{};
+  uint32_t power = 0x40000000;                                       // x^1
+  for (int i = 0; i < 3; ++i) power = MultiplyModulo(power, power);  // x^8
+  for (uint32_t& entry : powers) {
+    entry = power;
+    power = MultiplyModulo(power, power);
+  }
+  return powers;
+}
+constexpr std::array<uint32_t, 64> kPowers = MakePowers();
+
+}  // namespace
+
+uint32_t Crc32c(ByteView bytes) { return Crc32cExtend(kCrc32cEmpty, bytes); }
+
+uint32_t Crc32cExtend(uint32_t crc, ByteView bytes) {
+  constexpr size_t kStep = size_t{1} << 30;  // ISA-L takes an int
+  while (!bytes.empty()) {
+    const ByteView step = bytes.first(std::min(bytes.size(), kStep));
+    // ISA-L's parameter is not const, but it only reads.
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(step.data()));
+    crc = ~crc32_iscsi(data, static_cast<int>(step.size()), ~crc);
+    bytes = bytes.subspan(step.size());
+  }
+  return crc;
+}
+
+uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
+  for (size_t k = 0; length_b != 0; ++k, length_b >>= 1) {
+    if ((length_b & 1) != 0) crc_a = MultiplyModulo(kPowers[k], crc_a);
+  }
+  return crc_a ^ crc_b;
+}
+
+}  // namespace forebay::base

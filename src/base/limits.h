@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every limit that more than one layer knows. Reaching one is a tested, clear refusal. Sizes in bytes.
+// Immutable: constants and pure functions.
+#pragma once
+
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace forebay::base {
+
+constexpr size_t kMaxKeyBytes = 1024;
+constexpr size_t kMinBucketNameBytes = 3;
+constexpr size_t kMaxBucketNameBytes = 63;
+constexpr size_t kMaxBuckets = 10'000;
+constexpr size_t kMaxUserMetadataBytes = 8 * kKiB;
+constexpr size_t kMaxETagBytes = 64;
+constexpr uint64_t kMaxObjectBytes = 5 * kGiB * 1024;
+/// Entries of one page of a listing.
+constexpr uint32_t kMaxListPage = 1000;
+/// Items of one batch request.
+constexpr uint32_t kMaxBatchItems = 256;
+/// A control message on the data plane (header, body and inline payload).
+constexpr size_t kMaxMessageBytes = 256 * kKiB;
+/// Payload that rides inside a message instead of a one-sided transfer.
+constexpr size_t kMaxInlineBytes = 8 * kKiB;
+/// One chunk of a pipelined transfer.
+constexpr size_t kMaxChunkBytes = kMiB;
+
+/// 1 to kMaxKeyBytes bytes of UTF-8 without NUL; InvalidArgument says which rule is broken.
+Status CheckKey(std::string_view key);
+/// S3's rules: 3 to 63 of [a-z0-9.-], starting and ending with a letter or digit, no "..".
+Status CheckBucketName(std::string_view name);
+/// Well-formed UTF-8 (no overlong forms, no surrogates).
+bool IsUtf8(std::string_view text);
+
+}  // namespace forebay::base

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: a run of durable blocks, addressed by byte offset in units of kUnit. File, raw block, memory, faulty and
+// recording implementations answer to this one interface and one behaviour suite.
+// Every call suspends and runs on the caller's reactor; a device may be used from several reactors at once.
+// Memory passed in must stay until the call returns and, like offset and length, be aligned to kUnit (O_DIRECT).
+// The one invariant: after Flush returned ok, every Write that had returned before Flush was called survives power
+// loss; nothing else is promised.
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "rt/reactor.h"
+#include "rt/task.h"
+
+namespace forebay::device {
+
+/// Allocation and I/O unit of every device, in bytes.
+constexpr uint64_t kUnit = 4096;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// What an operator calls it, for messages: a path or a twin's name.
+  virtual const std::string& name() const = 0;
+  virtual uint64_t size_bytes() const = 0;
+
+  /// Fills `buffers` in order from `offset`. DataLoss on EIO or when the media ends early, OutOfRange beyond the
+  /// size, InvalidArgument when something is unaligned. Short reads are continued, never returned.
+  virtual rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset, std::span<const MutableByteView> buffers) = 0;
+  /// Writes `buffers` in order at `offset`. Not durable before a Flush. A failure leaves the range undefined.
+  virtual rt::Task<Status> Write(rt::Reactor& reactor, uint64_t offset, std::span<const ByteView> buffers) = 0;
+  /// The durability point. After a failure nothing written since the last good Flush may be trusted: the caller
+  /// stops writing (the kernel may have dropped the dirty pages and will not say so again).
+  virtual rt::Task<Status> Flush(rt::Reactor& reactor) = 0;
+
+  /// Makes sure that [0, end_bytes) has been written once, so that a later write inside changes no file system
+  /// metadata. Idempotent; remembers its frontier only in memory. A no-op where it does not matter.
+  virtual rt::Task<Status> ZeroAhead(rt::Reactor& reactor, uint64_t begin_bytes, uint64_t end_bytes) = 0;
+};
+
+}  // namespace forebay::device

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// MetaStore: ordered, durable key-value families with one committer. Everybody's changes go through Commit: the
+// committer takes all waiting transactions as one group, lets each look at the state including the earlier members
+// of the group, makes the group's data durable through the DataBarrier, writes one synced batch, and answers.
+// Reads see committed state only.
+// The one invariant: a transaction that was answered ok survives power loss, whole; or Open refuses.
+// Thread-safe. Get and scans may block on the disk: not for reactors (see rt::Offload).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "rt/reactor.h"
+#include "rt/task.h"
+
+namespace forebay::meta {
+
+/// The families of the store's format. Numbers are part of the format.
+enum class Family : uint8_t {
+  kSystem = 0,   // identity, counters, the commit row
+  kBuckets = 1,  // name -> bucket record
+  kObjects = 2,  // bucket, key, version -> object record
+  kInline = 3,   // version -> bytes of a small object
+  kMaps = 4,     // version, segment -> extent references of a large object
+  kExtents = 5,  // extent id -> place, length, checksums, references
+  kGroups = 6,   // device, group -> free-space bitmap
+};
+constexpr size_t kFamilies = 7;
+
+/// What a transaction's Prepare reads from: committed state plus the earlier members of the same group.
+class View {
+ public:
+  virtual ~View() = default;
+  /// The value, nothing when there is none, or an error (DataLoss for a damaged table).
+  virtual Result<std::optional<std::string>> Get(Family family, std::string_view key) = 0;
+  /// The first entry with key >= `from` and key < `end`, as {key, value}.
+  virtual Result<std::optional<std::pair<std::string, std::string>>> First(Family family, std::string_view from,
+                                                                           std::string_view end) = 0;
+};
+
+/// What a transaction's Prepare writes to. Nothing is visible or durable before the group commits.
+class Batch {
+ public:
+  virtual ~Batch() = default;
+  virtual void Put(Family family, std::string_view key, std::string_view value) = 0;
+  virtual void Delete(Family family, std::string_view key) = 0;
+};
+
+/// One change. Prepare and Done run on the committer's thread, in group order, and must not block on I/O other than
+/// through the view. When Prepare fails, its writes are dropped and the others of the group go on.
+class Transaction {
+ public:
+  virtual ~Transaction() = default;
+  virtual Status Prepare(View& view, Batch& batch) = 0;
+  /// True when data written to devices must be durable before this transaction is.
+  virtual bool needs_data_flush() const = 0;
+  /// Called once with the outcome, after the group is durable (ok) or is not (error), before Commit resumes.
+  virtual void Done(const Status& outcome) = 0;
+};
+
+/// The engine's hooks into a group's life, called on the committer's thread; they may block.
+class GroupHooks {
+ public:
+  virtual ~GroupHooks() = default;
+  /// Adds what belongs to the group as a whole (bitmaps, counters). Called after all Prepares of the group.
+  virtual Status FinishGroup(View& view, Batch& batch) = 0;
+  /// Makes data durable: writes `witness` (the number of the last acknowledged commit) to the data device and flushes
+  /// every device written since. `data` is false when no member needs a data flush.
+  virtual Status FlushData(uint64_t witness, bool data) = 0;
+};
+
+/// An ordered walk over one family as of one moment. Reactor-local.
+class Scan {
+ public:
+  virtual ~Scan() = default;
+  /// To the first key >= `key`.
+  virtual void Seek(std::string_view key) = 0;
+  virtual void Next() = 0;
+  /// False at the end or after an error: look at status() then.
+  virtual bool Valid() const = 0;
+  virtual std::string_view key() const = 0;
+  virtual std::string_view value() const = 0;
+  virtual Status status() const = 0;
+};
+
+struct CommitStats {
+  uint64_t groups = 0;
+  uint64_t transactions = 0;
+  uint64_t data_flushes = 0;
+};
+
+class MetaStore {
+ public:
+  virtual ~MetaStore() = default;
+
+  virtual Result<std::optional<std::string>> Get(Family family, std::string_view key) = 0;
+  /// `end` bounds the scan from above (exclusive; empty = no bound).
+  virtual std::unique_ptr<Scan> NewScan(Family family, std::string_view end) = 0;
+
+  /// Queues `transaction` and suspends until its outcome is durable. ResourceExhausted when the queue is full,
+  /// FailedPrecondition once a group failed to flush or sync: the store is read-only until reopened.
+  virtual rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) = 0;
+
+  /// The number of the last acknowledged commit.
+  virtual uint64_t last_commit() const = 0;
+  virtual CommitStats stats() const = 0;
+  /// Why the store is read-only; ok while it is not.
+  virtual Status health() const = 0;
+};
+
+}  // namespace forebay::meta
