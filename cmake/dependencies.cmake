@@ -5,7 +5,7 @@
 find_package(Threads REQUIRED)                                     # Threads::Threads
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing>=2.3)          # PkgConfig::liburing
-pkg_check_modules(libisal REQUIRED IMPORTED_TARGET libisal)                 # PkgConfig::libisal
+pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)                    # PkgConfig::isal
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)       # PkgConfig::tomlplusplus
 find_package(fmt REQUIRED CONFIG)                                  # fmt::fmt
 find_package(spdlog REQUIRED CONFIG)                               # spdlog::spdlog
