@@ -14,31 +14,9 @@
 #include <string_view>
 #include <utility>
 
+#include "forebay/error.h"  // Code, CodeName
+
 namespace forebay {
-
-/// gRPC's canonical codes, with gRPC's numbers.
-enum class Code : uint8_t {
-  kOk = 0,
-  kCancelled = 1,
-  kUnknown = 2,
-  kInvalidArgument = 3,
-  kDeadlineExceeded = 4,
-  kNotFound = 5,
-  kAlreadyExists = 6,
-  kPermissionDenied = 7,
-  kResourceExhausted = 8,
-  kFailedPrecondition = 9,
-  kAborted = 10,
-  kOutOfRange = 11,
-  kUnimplemented = 12,
-  kInternal = 13,
-  kUnavailable = 14,
-  kDataLoss = 15,
-  kUnauthenticated = 16,
-};
-
-/// The code's name as gRPC writes it, for example "NOT_FOUND".
-std::string_view CodeName(Code code);
 
 /// The code with that number, or kUnknown: for codes that came over a wire.
 Code CodeFromNumber(uint64_t number);

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Client: objects of a Forebay server, moved by the server straight into or out of memory that the caller offers. Blocking
+// calls, and asynchronous ones for deep queues without threads. Every call ends by its timeout plus one second, and once it
+// has ended no byte of its buffer changes or is read. Payload is verified end to end by CRC32C: kDataLoss when it is wrong.
+// A lost connection fails the calls in flight with kUnavailable and is made anew by the next call; a get whose connection
+// is lost is tried once more by itself, a put never is.
+// Thread-safe. Regions, writers and readers end before their client; callbacks run on the client's own thread and must not
+// block (the blocking calls refuse to run there).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "forebay/error.h"
+
+namespace forebay {
+
+/// Stands for "the timeout of the client's options".
+constexpr std::chrono::nanoseconds kDefaultTimeout{0};
+
+struct ClientOptions {
+  std::string server = "127.0.0.1:7400";  ///< the control address, "host:port"
+  std::string credentials_path;           ///< the file `credentials` of the server's directory, or a copy of it
+  unsigned connections = 1;               ///< data connections, 1 to 64; calls are spread over them
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
+};
+
+struct ObjectInfo {
+  std::string key;
+  uint64_t version = 0;   ///< never used again, larger is later
+  uint64_t size = 0;
+  std::string etag;       ///< opaque; changes with every version
+  uint32_t crc32c = 0;    ///< of the whole content
+  std::chrono::system_clock::time_point modified;
+  std::map<std::string, std::string> metadata;
+};
+
+struct GetOptions {
+  uint64_t offset = 0;             ///< kOutOfRange when it is past the end; the end itself gives 0 bytes
+  uint64_t length = UINT64_MAX;    ///< at most this many bytes, at most the buffer, at most to the object's end
+  std::string if_match;            ///< an etag: kFailedPrecondition when the object is another version. Empty: any
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct GetResult {
+  uint64_t size = 0;         ///< bytes that are in the buffer
+  uint64_t total_size = 0;   ///< of the object
+  uint64_t version = 0;
+  std::string etag;
+  uint32_t crc32c = 0;       ///< of the bytes that came, verified
+};
+
+struct PutOptions {
+  bool if_absent = false;          ///< kAlreadyExists when there is an object
+  std::string if_match;            ///< an etag: kFailedPrecondition when the object is another version
+  std::map<std::string, std::string> metadata;
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct PutResult {
+  uint64_t size = 0;
+  uint64_t version = 0;
+  std::string etag;
+  uint32_t crc32c = 0;
+};
+
+struct ExistsResult {
+  bool found = false;      ///< the rest is empty when it is not
+  uint64_t size = 0;
+  uint64_t version = 0;
+  std::string etag;
+  uint32_t crc32c = 0;
+};
+
+struct CallOptions {
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+/// Memory that batch calls move bytes into or out of. It stays valid until the Region is destroyed, and belongs to one
+/// client. Registering is free over tcp; over RDMA it pins the memory, which is why it is a thing of its own. Whatever was
+/// registered, each call offers the server exactly the range that it names, in one direction, until the call ends.
+class Region {
+ public:
+  std::span<std::byte> memory() const { return memory_; }
+
+ private:
+  friend class Client;
+  explicit Region(std::span<std::byte> memory) : memory_(memory) {}
+  std::span<std::byte> memory_;
+};
+
+/// One object of a batch get; the result goes to [region_offset, region_offset + length) of the region.
+struct GetItem {
+  std::string bucket;
+  std::string key;
+  uint64_t region_offset = 0;
+  uint64_t length = 0;
+  uint64_t offset = 0;   ///< in the object
+  std::string if_match;
+};
+
+/// One object of a batch put; its content is [region_offset, region_offset + length) of the region.
+struct PutItem {
+  std::string bucket;
+  std::string key;
+  uint64_t region_offset = 0;
+  uint64_t length = 0;
+  bool if_absent = false;
+  std::string if_match;
+  std::map<std::string, std::string> metadata;
+};
+
+struct ObjectName {
+  std::string bucket;
+  std::string key;
+};
+
+template <typename T>
+using Callback = std::move_only_function<void(std::expected<T, Error>)>;
+/// One entry per item, in their order; an item's failure does not touch the others.
+template <typename T>
+using BatchResult = std::vector<std::expected<T, Error>>;
+
+struct ListOptions {
+  std::string prefix;
+  std::string delimiter;    ///< keys that hold it after the prefix are rolled up into common_prefixes
+  std::string start_after;  ///< exclusive
+  uint32_t limit = 1000;    ///< 1 to 1000
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct ListPage {
+  std::vector<ObjectInfo> objects;           ///< ascending by key bytes
+  std::vector<std::string> common_prefixes;
+  bool truncated = false;
+  std::string next_start_after;              ///< when truncated
+};
+
+enum class BucketClass : uint8_t {
+  kDurable = 0,  ///< acknowledged = survives power loss
+  kCache = 1,    ///< may be evicted, never wrong
+};
+
+struct BucketInfo {
+  std::string name;
+  BucketClass bucket_class = BucketClass::kDurable;
+  std::chrono::system_clock::time_point created;
+};
+
+struct ServerHealth {
+  bool serving = false;   ///< takes requests
+  bool writable = false;
+  std::string reason;     ///< why not, when it is not
+  std::string version;    ///< of the program
+  uint64_t capacity_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
+class Writer;
+class Reader;
+
+class Client {
+ public:
+  /// Loads the credentials and opens `connections` sessions. kUnavailable when nobody listens, kUnauthenticated for
+  /// another server's credentials, kPermissionDenied when others can read the credentials file.
+  static std::expected<std::unique_ptr<Client>, Error> Connect(ClientOptions options);
+  /// Fails what is in flight with kCancelled and waits for it.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // ---- objects ----
+
+  /// Reads into `into`, whose bytes beyond GetResult::size are left alone; after an error its content is undefined.
+  std::expected<GetResult, Error> Get(std::string_view bucket, std::string_view key, std::span<std::byte> into,
+                                      const GetOptions& options = {});
+  /// Stores `content` under the name, atomically: visible, and durable in a durable bucket, when this returns.
+  std::expected<PutResult, Error> Put(std::string_view bucket, std::string_view key, std::span<const std::byte> content,
+                                      const PutOptions& options = {});
+
+  /// kInvalidArgument for an empty span.
+  std::expected<Region, Error> RegisterRegion(std::span<std::byte> memory);
+  /// 1 to 256 items in one request; kInvalidArgument when one's range is outside of the region.
+  std::expected<BatchResult<GetResult>, Error> GetBatch(const Region& region, std::span<const GetItem> items,
+                                                        const CallOptions& options = {});
+  std::expected<BatchResult<PutResult>, Error> PutBatch(const Region& region, std::span<const PutItem> items,
+                                                        const CallOptions& options = {});
+  std::expected<BatchResult<ExistsResult>, Error> ExistsBatch(std::span<const ObjectName> items,
+                                                              const CallOptions& options = {});
+
+  /// A put of unknown size: a pipe, or content that does not fit memory.
+  std::expected<Writer, Error> OpenWriter(std::string_view bucket, std::string_view key, const PutOptions& options = {});
+  /// Sequential reading of one version, ahead of the caller; `options.offset` and `length` choose the range.
+  std::expected<Reader, Error> OpenReader(std::string_view bucket, std::string_view key, const GetOptions& options = {});
+
+  std::expected<ObjectInfo, Error> Stat(std::string_view bucket, std::string_view key, const CallOptions& options = {});
+  std::expected<ListPage, Error> List(std::string_view bucket, const ListOptions& options = {});
+  /// kNotFound; with `if_match`, kFailedPrecondition when the object is another version.
+  std::expected<void, Error> Remove(std::string_view bucket, std::string_view key, std::string_view if_match = {},
+                                    const CallOptions& options = {});
+
+  // ---- asynchronous forms: the callback is called exactly once, on the client's thread, also when the call is refused.
+  // Memory stays valid until then. Called from a callback they start at once, without a change of threads. ----
+
+  void GetAsync(std::string_view bucket, std::string_view key, std::span<std::byte> into, const GetOptions& options,
+                Callback<GetResult> done);
+  void PutAsync(std::string_view bucket, std::string_view key, std::span<const std::byte> content,
+                const PutOptions& options, Callback<PutResult> done);
+  void GetBatchAsync(const Region& region, std::vector<GetItem> items, const CallOptions& options,
+                     Callback<BatchResult<GetResult>> done);
+  void PutBatchAsync(const Region& region, std::vector<PutItem> items, const CallOptions& options,
+                     Callback<BatchResult<PutResult>> done);
+
+  // ---- buckets and the server ----
+
+  std::expected<void, Error> CreateBucket(std::string_view name, BucketClass bucket_class = BucketClass::kDurable,
+                                          const CallOptions& options = {});
+  /// kFailedPrecondition while it holds objects.
+  std::expected<void, Error> DeleteBucket(std::string_view name, const CallOptions& options = {});
+  std::expected<BucketInfo, Error> GetBucket(std::string_view name, const CallOptions& options = {});
+  std::expected<std::vector<BucketInfo>, Error> ListBuckets(const CallOptions& options = {});
+  std::expected<ServerHealth, Error> Health(const CallOptions& options = {});
+
+  /// How payload travels, for people: "tcp to 127.0.0.1:7401".
+  std::string path() const;
+
+  class Core;  // private to the implementation
+
+ private:
+  explicit Client(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+/// A put whose size shows at its end. Content is sent in pieces while the caller makes more, several in flight; nothing is
+/// visible before Commit, and nothing stays behind when it is destroyed without. One thread at a time.
+class Writer {
+ public:
+  Writer(Writer&&) noexcept;
+  Writer& operator=(Writer&&) noexcept;
+  ~Writer();
+
+  /// Appends; `content` is the caller's again when this returns. The error of an earlier piece may surface here.
+  std::expected<void, Error> Write(std::span<const std::byte> content);
+  /// Publishes what was written. The writer is done afterwards, whatever the outcome.
+  std::expected<PutResult, Error> Commit();
+  /// Gives the put up. Idempotent; also what the destructor does.
+  void Abort();
+
+  class State;  // private to the implementation
+
+ private:
+  friend class Client;
+  explicit Writer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Reads one version from front to end, a few pieces ahead of the caller, who gets exact bytes or an error. One thread at a
+/// time.
+class Reader {
+ public:
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+  ~Reader();
+
+  /// The next bytes, verified; they stay valid until the next call. Empty at the end.
+  std::expected<std::span<const std::byte>, Error> Next();
+  /// Of the object, not of the range.
+  uint64_t total_size() const;
+  const std::string& etag() const;
+  uint64_t version() const;
+
+  class State;  // private to the implementation
+
+ private:
+  friend class Client;
+  explicit Reader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace forebay
