@@ -67,11 +67,12 @@ struct Condition {
   static Condition IfMatch(std::string etag) { return {Kind::kIfMatch, std::move(etag)}; }
 };
 
+// The {} let designated initializers leave fields out without a warning, here and in ListOptions.
 struct PutOptions {
-  Condition condition;                  // evaluated at Commit, atomically with the publish
-  std::optional<uint64_t> size_bytes;   // when known: lets the store choose extents; Commit refuses another size
-  UserMetadata metadata;
-  std::string etag;                     // chosen by a frontend whose protocol fixes it; empty = the store's own
+  Condition condition{};                 // evaluated at Commit, atomically with the publish
+  std::optional<uint64_t> size_bytes{};  // when known: lets the store choose extents; Commit refuses another size
+  UserMetadata metadata{};
+  std::string etag{};                    // chosen by a frontend whose protocol fixes it; empty = the store's own
 };
 
 /// One put in progress. Nothing is visible before Commit; destroying it without Commit leaves nothing behind.
@@ -109,9 +110,9 @@ class ObjectReader {
 };
 
 struct ListOptions {
-  std::string prefix;
-  std::string delimiter;    // empty = none; keys that hold it after the prefix are rolled up
-  std::string start_after;  // exclusive; when it is itself a rolled-up prefix, everything under it is skipped
+  std::string prefix{};
+  std::string delimiter{};              // empty = none; keys that hold it after the prefix are rolled up
+  std::string start_after{};            // exclusive; when it is itself a rolled-up prefix, everything under it is skipped
   uint32_t limit = base::kMaxListPage;  // entries plus prefixes, 1 to kMaxListPage
 };
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every backend refuses in the same words, before it does any work, and the ETag every backend gives when the
+// frontend chose none.
+// Thread-safe: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "store/object_store.h"
+
+namespace forebay::store {
+
+/// DeadlineExceeded, naming `what`, when the context's deadline has passed.
+Status CheckDeadline(const Context& context, std::string_view what);
+
+/// InvalidArgument for a bad key, metadata (names not empty, UTF-8 without NUL, kMaxUserMetadataBytes in all), etag
+/// (kMaxETagBytes of printable ASCII without quotes) or a size beyond kMaxObjectBytes.
+Status CheckPut(std::string_view key, const PutOptions& options);
+
+/// InvalidArgument for a limit of 0 or beyond kMaxListPage, or a prefix, delimiter or start_after that is longer than a
+/// key, holds NUL or is not UTF-8.
+Status CheckListOptions(const ListOptions& options);
+
+/// InvalidArgument when an object of `size_bytes` would grow beyond kMaxObjectBytes with `more_bytes`.
+Status CheckObjectSize(uint64_t size_bytes, uint64_t more_bytes);
+
+/// FailedPrecondition unless `written_bytes` is what the put announced.
+Status CheckAnnouncedSize(const PutOptions& options, uint64_t written_bytes);
+
+/// DataLoss unless `actual_crc32c` is what the caller of Commit expects.
+Status CheckContent(std::optional<uint32_t> expected_crc32c, uint32_t actual_crc32c, std::string_view bucket,
+                    std::string_view key);
+
+/// 16 hex digits of the version, "-", 8 hex digits of the checksum.
+std::string DefaultETag(uint64_t version, uint32_t crc32c);
+
+}  // namespace forebay::store
