@@ -50,8 +50,9 @@ class [[nodiscard]] Operation : private Resumption, private CancelNode, private 
   friend class Reactor;
   enum class State : uint8_t {
     kIdle,     // not started, or over
-    kBacklog,  // waits for room in the submission queue
-    kRunning,  // handed to the ring
+    kBacklog,        // waits for room in the submission queue
+    kRunning,        // handed to the ring
+    kCancelBacklog,  // the same, and its cancel request waits for room
   };
 
   static void OnCancel(CancelNode& self);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -140,37 +141,39 @@ class Reactor {
   // ---- numbers, for metrics and tests ----
 
   size_t operations_in_flight() const { return in_flight_; }
-  uint64_t kernel_entries() const { return kernel_entries_; }  ///< io_uring_enter calls so far
+  uint64_t kernel_entries() const;  ///< io_uring_enter calls so far
 
  private:
   friend class Operation;
   class RunningScope;
 
-  Reactor(Options options, std::unique_ptr<Ring> ring);
+  Reactor(Options options, std::unique_ptr<Ring> ring, int wake_fd);
 
   void Loop(const bool* done);
   void RunReady();
   void RunPosted();
-  void Start(Operation& operation);
-  void CancelRunning(Operation& operation);
-  void Finish(Operation& operation, int result);
-  bool Submit(const Operation& operation);
-  void FlushBacklog();
-  void Enter();
+  bool HasWork() const;
   void EnterAndWait();
   bool SpinForWork();
-  bool HasWork() const;
   void Reap();
   void ArmWake();
-  void Wake();
+
+  void Start(Operation& operation);
+  void SubmitOrQueue(Operation& operation);
+  bool Submit(const Operation& operation);
+  bool SubmitCancel(const Operation& operation);
+  void FlushBacklog();
+  void EndEarly(Operation& operation, int reason);
+  void Finish(Operation& operation, int result);
 
   const Options options_;
   const base::SystemClock system_clock_;
   const base::Clock* const clock_;
   std::unique_ptr<Ring> ring_;
-  int wake_fd_ = -1;
+  const int wake_fd_;
 
   // Touched by the running thread only.
+  std::optional<std::thread::id> owner_;  // the first one to run
   TimePoint now_{};
   bool running_ = false;
   bool wake_armed_ = false;
@@ -178,8 +181,7 @@ class Reactor {
   RunQueue backlog_;  // operations that found the submission queue full, and cancels of running ones
   TimerHeap timers_;
   size_t in_flight_ = 0;
-  uint64_t kernel_entries_ = 0;
-  unsigned quick_waits_ = 0;  // how many of the last waits ended within the spin time; saturates
+  unsigned quick_waits_ = 0;  // how many waits in a row ended within the spin time; saturates
 
   // Touched by every thread.
   alignas(64) std::atomic<Runnable*> posted_{nullptr};  // newest first

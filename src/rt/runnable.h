@@ -33,6 +33,7 @@ struct Resumption : Runnable {
 class RunQueue {
  public:
   bool empty() const { return head_ == nullptr; }
+  Runnable* first() const { return head_; }
 
   void Push(Runnable& item) {
     item.next = nullptr;
