@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// ControlClient: the control plane seen from a client. Plain blocking calls, each signed and with its own
+// time limit; a coroutine calls them through rt::Offload. The channel connects at the first call and again
+// after a failure. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "auth/credentials.h"
+#include "auth/secret.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "store/object_store.h"
+
+namespace forebay::control {
+
+/// A session opened, with the key derived here.
+struct ClientSession {
+  uint64_t id = 0;
+  TenantId tenant = TenantId::kNone;
+  auth::Secret key;
+  std::string data_endpoint;  // "host:port"
+  std::string fabric;         // "tcp"
+  base::Duration expires_in{};
+  uint32_t max_batch_items = 0;
+  uint32_t max_message_bytes = 0;
+  uint32_t max_inline_bytes = 0;
+  uint32_t max_chunk_bytes = 0;
+};
+
+struct ServerHealth {
+  bool ready = false;
+  bool read_only = false;
+  std::string reason;
+  std::string version;
+};
+
+struct ServerStats {
+  uint64_t capacity_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t sessions = 0;
+  uint64_t calls_in_progress = 0;
+  base::Duration uptime{};
+};
+
+struct BucketPage {
+  std::vector<store::BucketInfo> buckets;
+  bool truncated = false;
+};
+
+struct ControlClientOptions {
+  std::string server = "127.0.0.1:7400";                   ///< "host:port"
+  base::Duration call_timeout = std::chrono::seconds(30);  ///< for calls that name no other
+};
+
+class ControlClient {
+ public:
+  using Options = ControlClientOptions;
+
+  /// `clock` and `random` are borrowed for the client's life; `random` must be thread-safe. InvalidArgument
+  /// when `server` is not "host:port". Does not connect yet.
+  static Result<std::unique_ptr<ControlClient>> Create(Options options, auth::Credentials credentials,
+                                                       const base::Clock& clock, base::Random& random);
+  ~ControlClient();
+
+  // Each call blocks for at most `timeout` (zero: the options' call_timeout). Errors are the server's, code
+  // and message (wire/control.proto says which); Unavailable, naming the address and the way out, when no
+  // server answers there.
+
+  Result<ClientSession> OpenSession(base::Duration timeout = {});
+  Status CloseSession(uint64_t session_id, base::Duration timeout = {});
+
+  /// `operation` names the change: keep it over retries, none() for none.
+  Status CreateBucket(const std::string& name, store::BucketClass bucket_class, const OperationId& operation,
+                      base::Duration timeout = {});
+  Status DeleteBucket(const std::string& name, const OperationId& operation, base::Duration timeout = {});
+  Result<store::BucketInfo> GetBucket(const std::string& name, base::Duration timeout = {});
+  /// One page, ascending; go on with the last name as `start_after` while it is truncated.
+  Result<BucketPage> ListBuckets(const std::string& start_after = {}, uint32_t limit = 0,
+                                 base::Duration timeout = {});
+
+  Result<store::ListPage> List(const std::string& bucket, const store::ListOptions& options,
+                               base::Duration timeout = {});
+  Result<store::ObjectInfo> Stat(const std::string& bucket, const std::string& key,
+                                 base::Duration timeout = {});
+  /// `if_match`: an ETag, or empty for whatever is there.
+  Status Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
+                const OperationId& operation, base::Duration timeout = {});
+
+  /// Needs no credentials.
+  Result<ServerHealth> Health(base::Duration timeout = {});
+  Result<ServerStats> Stats(base::Duration timeout = {});
+
+ private:
+  class Impl;
+  explicit ControlClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace forebay::control

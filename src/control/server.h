@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// ControlServer: the control plane's gRPC server. Every call goes through one door: the policy table says
+// which right the method needs, the caller proves who it is, and only then is the request read, and answered
+// by a store call on a reactor. A method without a row in the table, or without a handler, is refused.
+// Thread-safe. What Start borrows, reactors running, outlives the server.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "auth/rpc_auth.h"
+#include "auth/session_table.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "rt/reactor.h"
+#include "store/object_store.h"
+
+namespace forebay::control {
+
+constexpr size_t kMaxRequestBytes = base::kMiB;
+constexpr size_t kMaxCallsInProgress = 256;
+/// A call without a deadline, or with a later one, gets this one.
+constexpr base::Duration kMaxCallTime = std::chrono::minutes(2);
+
+struct ControlServerOptions {
+  std::string listen = "127.0.0.1:7400";  ///< "host:port" on loopback; port 0: any free one
+  std::string data_endpoint;              ///< "host:port" of the data plane, told to those who open a session
+  std::string fabric = "tcp";
+  std::string version;  ///< told by Admin.Health
+  size_t max_calls = kMaxCallsInProgress;
+};
+
+class ControlServer {
+ public:
+  using Options = ControlServerOptions;
+
+  /// What the server works with; all borrowed until after Shutdown. Store calls are dealt out over `reactors`
+  /// (at least one) in turn.
+  struct Parts {
+    store::ObjectStore& store;
+    auth::SessionTable& sessions;
+    auth::RpcAuthenticator& authenticator;
+    std::vector<rt::Reactor*> reactors;
+    const base::Clock& clock;
+    base::Log& log;
+  };
+
+  /// Listens and serves. InvalidArgument for an address that is not loopback or not an address; Unavailable,
+  /// with the reason, when it cannot be listened on.
+  static Result<std::unique_ptr<ControlServer>> Start(Options options, Parts parts);
+  /// Shuts down at once if nobody has.
+  ~ControlServer();
+
+  /// "host:port" really listened on.
+  const std::string& address() const;
+  uint16_t port() const;
+
+  /// Takes no new calls and waits for those in progress; what is not answered after `grace` is cancelled for
+  /// its callers. BLOCKS until every store call has ended (they end by their deadlines), so never from a
+  /// reactor. May be called again.
+  void Shutdown(base::Duration grace);
+
+ private:
+  class Impl;
+  explicit ControlServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace forebay::control
