@@ -191,6 +191,7 @@ void Reactor::Loop(const bool* done) {
     now_ = clock_->Now();
     timers_.FireDue(now_);
     RunPosted();
+    ready_.Append(next_turn_);
     RunReady();
     if (done != nullptr ? *done : stop_.load(std::memory_order_acquire)) break;
     FlushBacklog();
@@ -231,7 +232,7 @@ void Reactor::RunPosted() {
 }
 
 bool Reactor::HasWork() const {
-  return !ready_.empty() || posted_.load(std::memory_order_relaxed) != nullptr || ring_->HasCompletions() ||
+  return !ready_.empty() || !next_turn_.empty() || posted_.load(std::memory_order_relaxed) != nullptr || ring_->HasCompletions() ||
          timers_.next() <= now_;
 }
 

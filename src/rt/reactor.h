@@ -131,12 +131,13 @@ class Reactor {
   /// `co_await` gives true when the time has come, false when the token was cancelled first.
   SleepAwaiter SleepUntil(TimePoint when, CancelToken* token = nullptr);
   SleepAwaiter Sleep(Duration duration, CancelToken* token = nullptr);
-  /// Lets everything else that is ready run first.
+  /// Goes on in the next turn of the loop: after everything else that is ready, due timers and completions seen by then.
   SleepAwaiter Yield();
 
   TimerHeap& timers() { return timers_; }  ///< for Timer and awaitables of rt
   /// Resumes `item` in this loop, soon: how reactor-local primitives wake a coroutine.
   void Ready(Runnable& item) { ready_.Push(item); }
+  void ReadyNextTurn(Runnable& item) { next_turn_.Push(item); }
 
   // ---- numbers, for metrics and tests ----
 
@@ -178,6 +179,7 @@ class Reactor {
   bool running_ = false;
   bool wake_armed_ = false;
   RunQueue ready_;
+  RunQueue next_turn_;
   RunQueue backlog_;  // operations that found the submission queue full, and cancels of running ones
   TimerHeap timers_;
   size_t in_flight_ = 0;
@@ -201,7 +203,7 @@ class [[nodiscard]] Reactor::SleepAwaiter : private Resumption, private CancelNo
   void await_suspend(std::coroutine_handle<> awaiting) noexcept {
     waiter = awaiting;
     if (until_ <= reactor_.Now()) {
-      reactor_.Ready(*this);
+      reactor_.ReadyNextTurn(*this);
       return;
     }
     if (token_ != nullptr) token_->Link(*this);

@@ -52,6 +52,15 @@ class RunQueue {
     return item;
   }
 
+  /// Moves all of `other` to the end of this queue.
+  void Append(RunQueue& other) {
+    if (other.empty()) return;
+    (tail_ != nullptr ? tail_->next : head_) = other.head_;
+    tail_ = other.tail_;
+    other.head_ = nullptr;
+    other.tail_ = nullptr;
+  }
+
   /// Takes `item` out wherever it is: linear, for the rare path. False when it was not in the queue.
   bool Remove(Runnable& item) {
     Runnable* before = nullptr;
