@@ -90,6 +90,7 @@ Arena::Arena(MutableByteView memory) : memory_(memory), free_bytes_(memory.size(
 Arena::~Arena() {
   FB_CHECK(free_bytes_.load() == memory_.size());  // a buffer outlived its arena
   MutexLock lock(mutex_);
+  FB_CHECK(waiting_.empty());
   for (ArenaRegistrar* registrar : registrars_) registrar->Unregister(memory_);
   munmap(memory_.data(), memory_.size());
 }
@@ -114,14 +115,12 @@ bool Arena::RemoveFree(unsigned order, uint32_t page) {
   return true;
 }
 
-Result<Buffer> Arena::Allocate(size_t size) {
+Buffer Arena::Take(size_t size) {
   FB_CHECK(size > 0 && size <= kMaxAllocation);
   const unsigned order = OrderOf(size);
-  MutexLock lock(mutex_);
   unsigned from = order;
   while (from < kOrders && free_lists_[from].empty()) ++from;
-  if (from == kOrders)
-    return Status::ResourceExhausted("the memory arena of {} is full", FormatSize(memory_.size()));
+  if (from == kOrders) return {};
   const uint32_t page = free_lists_[from].back();
   RemoveFree(from, page);
   while (from > order) {  // split: keep the lower half, free the upper
@@ -134,18 +133,61 @@ Result<Buffer> Arena::Allocate(size_t size) {
   return Buffer(this, page, memory_.data() + size_t{page} * kPage, size);
 }
 
-void Arena::Free(uint32_t first_page) {
+Result<Buffer> Arena::Allocate(size_t size) {
   MutexLock lock(mutex_);
-  unsigned order = pages_[first_page].order;
-  free_bytes_.fetch_add(kPage << order, std::memory_order_relaxed);
-  uint32_t page = first_page;
-  while (order + 1 < kOrders) {  // merge with the buddy while it is free too
-    const uint32_t buddy = page ^ (1U << order);
-    if (!RemoveFree(order, buddy)) break;
-    page = std::min(page, buddy);
-    ++order;
+  Buffer buffer = Take(size);
+  if (buffer.empty()) return Status::ResourceExhausted("the memory arena of {} is full", FormatSize(memory_.size()));
+  return buffer;
+}
+
+std::optional<Buffer> Arena::AllocateOrWait(size_t size, ArenaWaiter* waiter) {
+  MutexLock lock(mutex_);
+  Buffer buffer = waiting_.empty() ? Take(size) : Buffer();
+  if (!buffer.empty()) return buffer;
+  waiting_.push_back({waiter, size});
+  return std::nullopt;
+}
+
+bool Arena::Withdraw(ArenaWaiter* waiter) {
+  Grants granted;
+  bool was_queued = false;
+  {
+    MutexLock lock(mutex_);
+    was_queued = std::erase_if(waiting_, [&](const Waiting& entry) { return entry.waiter == waiter; }) != 0;
+    granted = GrantWaiting();  // those behind it may want less
   }
-  PushFree(order, page);
+  for (auto& [next, buffer] : granted) next->Granted(std::move(buffer));
+  return was_queued;
+}
+
+Arena::Grants Arena::GrantWaiting() {
+  Grants granted;
+  while (!waiting_.empty()) {
+    Buffer buffer = Take(waiting_.front().size);
+    if (buffer.empty()) break;
+    granted.emplace_back(waiting_.front().waiter, std::move(buffer));
+    waiting_.pop_front();
+  }
+  return granted;
+}
+
+void Arena::Free(uint32_t first_page) {
+  Grants granted;
+  {
+    MutexLock lock(mutex_);
+    unsigned order = pages_[first_page].order;
+    free_bytes_.fetch_add(kPage << order, std::memory_order_relaxed);
+    uint32_t page = first_page;
+    while (order + 1 < kOrders) {  // merge with the buddy while it is free too
+      const uint32_t buddy = page ^ (1U << order);
+      if (!RemoveFree(order, buddy)) break;
+      page = std::min(page, buddy);
+      ++order;
+    }
+    PushFree(order, page);
+    granted = GrantWaiting();
+  }
+  for (auto& [waiter, buffer] : granted) waiter->Granted(std::move(buffer));
 }
 
 Status Arena::AddRegistrar(ArenaRegistrar* registrar) {

@@ -8,7 +8,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -60,6 +63,15 @@ class Buffer {
   size_t size_ = 0;
 };
 
+/// Someone who waits for memory of a full arena; embedded in whatever waits.
+class ArenaWaiter {
+ public:
+  virtual ~ArenaWaiter() = default;
+  /// The awaited memory: once, on whatever thread freed it, with no lock held. Must not block. The waiter may be gone when
+  /// this returns.
+  virtual void Granted(Buffer buffer) = 0;
+};
+
 class Arena {
  public:
   static constexpr size_t kPage = 4096;
@@ -75,6 +87,13 @@ class Arena {
   /// ResourceExhausted when nothing is free: the caller evicts or waits.
   Result<Buffer> Allocate(size_t size);
 
+  /// The same, but when nothing is free (or others wait already) `waiter` is queued and nothing is returned. Waiters are
+  /// served in the order in which they came as memory is freed; a large request is not overtaken by small ones that wait,
+  /// though Allocate does not stand in line. A waiter that was queued stays alive until Granted or a Withdraw.
+  std::optional<Buffer> AllocateOrWait(size_t size, ArenaWaiter* waiter);
+  /// True when `waiter` was still queued: Granted will not be called. False: it has been called, or is about to be.
+  bool Withdraw(ArenaWaiter* waiter);
+
   /// Offers this arena to `registrar`, which must stay until the arena is destroyed or RemoveRegistrar.
   Status AddRegistrar(ArenaRegistrar* registrar);
   void RemoveRegistrar(ArenaRegistrar* registrar);
@@ -88,7 +107,17 @@ class Arena {
   static constexpr unsigned kOrders = 9;  // 4 KiB to 1 MiB
 
   explicit Arena(MutableByteView memory);
+  struct Waiting {
+    ArenaWaiter* waiter;  // borrowed until granted or withdrawn
+    size_t size;
+  };
+  using Grants = std::vector<std::pair<ArenaWaiter*, Buffer>>;
+
   void Free(uint32_t first_page);
+  /// Empty when nothing fits.
+  Buffer Take(size_t size) FB_REQUIRES(mutex_);
+  /// Memory for those in front of the queue, as far as there is any.
+  Grants GrantWaiting() FB_REQUIRES(mutex_);
   void PushFree(unsigned order, uint32_t page) FB_REQUIRES(mutex_);
   bool RemoveFree(unsigned order, uint32_t page) FB_REQUIRES(mutex_);
 
@@ -106,6 +135,7 @@ class Arena {
   Mutex mutex_;
   std::vector<PageState> pages_;
   std::vector<uint32_t> free_lists_[kOrders] FB_GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ FB_GUARDED_BY(mutex_);
   std::vector<ArenaRegistrar*> registrars_ FB_GUARDED_BY(mutex_);  // borrowed
 };
 

@@ -57,7 +57,7 @@ std::string FormatSize(uint64_t size_bytes) {
   constexpr std::array<std::string_view, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(size_bytes);
   size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
+  while (value >= (unit == 0 ? 1024 : 1023.95) && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
   }

@@ -3,6 +3,7 @@
 
 #include <isa-l/crc.h>
 
+#include <algorithm>
 #include <array>
 
 namespace forebay::base {

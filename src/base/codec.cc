@@ -34,6 +34,7 @@ uint64_t Decoder::Varint() {
     const auto byte = static_cast<unsigned char>(rest_[0]);
     rest_.remove_prefix(1);
     if (shift == 63 && byte > 1) break;  // would not fit 64 bits
+    if (shift != 0 && byte == 0) break;  // longer than needed: each value has one encoding
     value |= static_cast<uint64_t>(byte & 0x7f) << shift;
     if ((byte & 0x80) == 0) return value;
   }

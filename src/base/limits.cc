@@ -8,6 +8,11 @@ namespace {
 
 bool IsNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-'; }
 bool IsNameEdge(char c) { return c != '.' && c != '-'; }
+/// Would be taken for an address where the bucket is a part of a host name.
+bool LooksLikeAddress(std::string_view name) {
+  return std::ranges::count(name, '.') == 3 &&
+         std::ranges::all_of(name, [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+}
 
 /// Bytes of the well-formed sequence at the start of `text` (RFC 3629), 0 when there is none.
 size_t SequenceLength(std::string_view text) {
@@ -54,10 +59,11 @@ Status CheckKey(std::string_view key) {
 Status CheckBucketName(std::string_view name) {
   const bool fits = name.size() >= kMinBucketNameBytes && name.size() <= kMaxBucketNameBytes &&
                     std::ranges::all_of(name, IsNameCharacter) && IsNameEdge(name.front()) && IsNameEdge(name.back()) &&
-                    name.find("..") == std::string_view::npos;
+                    name.find("..") == std::string_view::npos && !LooksLikeAddress(name);
   if (fits) return {};
   return Status::InvalidArgument(
-      "`{}` is not a bucket name: {} to {} of a-z, 0-9, '.', '-', starting and ending with a letter or digit",
+      "`{}` is not a bucket name: {} to {} of a-z, 0-9, '.', '-', starting and ending with a letter or digit, and no "
+      "IP address",
       name.size() <= kMaxBucketNameBytes && IsUtf8(name) ? name : std::string_view("(unprintable)"), kMinBucketNameBytes,
       kMaxBucketNameBytes);
 }

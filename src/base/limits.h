@@ -30,7 +30,7 @@ constexpr size_t kMaxChunkBytes = kMiB;
 
 /// 1 to kMaxKeyBytes bytes of UTF-8 without NUL; InvalidArgument says which rule is broken.
 Status CheckKey(std::string_view key);
-/// S3's rules: 3 to 63 of [a-z0-9.-], starting and ending with a letter or digit, no "..".
+/// S3's rules: 3 to 63 of [a-z0-9.-], starting and ending with a letter or digit, no "..", not an IP address.
 Status CheckBucketName(std::string_view name);
 /// Well-formed UTF-8 (no overlong forms, no surrogates).
 bool IsUtf8(std::string_view text);

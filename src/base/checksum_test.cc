@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/checksum.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace forebay::base {
+namespace {
+
+// RFC 3720, B.4.
+TEST(Crc32c, MatchesThePublishedExamples) {
+  Bytes bytes(32, std::byte{0});
+  EXPECT_EQ(Crc32c(bytes), 0x8a9136aaU);
+  bytes.assign(32, std::byte{0xff});
+  EXPECT_EQ(Crc32c(bytes), 0x62a8ab43U);
+  for (size_t i = 0; i < 32; ++i) bytes[i] = static_cast<std::byte>(i);
+  EXPECT_EQ(Crc32c(bytes), 0x46dd794eU);
+  for (size_t i = 0; i < 32; ++i) bytes[i] = static_cast<std::byte>(31 - i);
+  EXPECT_EQ(Crc32c(bytes), 0x113fdb5cU);
+  Bytes read_command(48);  // an iSCSI SCSI Read (10) command
+  ASSERT_TRUE(
+      FromHex("01c00000000000000000000000000000140000000000040000000014000000182800000000000000"
+              "0200000000000000",
+              read_command));
+  EXPECT_EQ(Crc32c(read_command), 0xd9963a56U);
+}
+
+TEST(Crc32c, MatchesTheCheckValue) {
+  EXPECT_EQ(Crc32c(AsBytes("123456789")), 0xe3069283U);
+  EXPECT_EQ(Crc32c({}), kCrc32cEmpty);
+}
+
+TEST(Crc32c, ExtendsOverAnySplit) {
+  const std::string_view text = "123456789";
+  for (size_t split = 0; split <= text.size(); ++split) {
+    const uint32_t first = Crc32c(AsBytes(text.substr(0, split)));
+    EXPECT_EQ(Crc32cExtend(first, AsBytes(text.substr(split))), 0xe3069283U) << split;
+    EXPECT_EQ(Crc32cCombine(first, Crc32c(AsBytes(text.substr(split))), text.size() - split), 0xe3069283U)
+        << split;
+  }
+}
+
+TEST(Crc32c, CombinesRandomPiecesToTheChecksumOfTheWhole) {
+  const char* given = std::getenv("FOREBAY_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 11;
+  SCOPED_TRACE(testing::Message() << "FOREBAY_SEED=" << seed);
+  SeededRandom random(seed);
+  for (int round = 0; round < 200; ++round) {
+    Bytes bytes(random.Below(20'000));
+    random.Fill(bytes);
+    uint32_t combined = kCrc32cEmpty;
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t piece = std::min<size_t>(bytes.size() - at, random.Below(9000));  // empty pieces too
+      combined = Crc32cCombine(combined, Crc32c(ByteView(bytes).subspan(at, piece)), piece);
+      at += piece;
+    }
+    ASSERT_EQ(combined, Crc32c(bytes));
+  }
+}
+
+TEST(Crc32c, CombinesLengthsBeyondFourGigabytes) {
+  // Combining with 0 only shifts the first checksum over the length: twice 2^33 bytes is once 2^34.
+  constexpr uint64_t kLength = uint64_t{1} << 33;
+  const uint32_t once = Crc32cCombine(0xe3069283, 0, kLength);
+  EXPECT_NE(once, 0xe3069283);
+  EXPECT_EQ(Crc32cCombine(once, 0, kLength), Crc32cCombine(0xe3069283, 0, 2 * kLength));
+  EXPECT_NE(Crc32cCombine(0xe3069283, 0, kLength + 1), once);
+}
+
+TEST(Crc32c, SeesEverySingleFlippedBit) {
+  Bytes block(4096);
+  SeededRandom(3).Fill(block);
+  const uint32_t right = Crc32c(block);
+  for (size_t bit = 0; bit < block.size() * 8; bit += 97) {
+    block[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_NE(Crc32c(block), right);
+    block[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+  }
+}
+
+}  // namespace
+}  // namespace forebay::base
