@@ -11,6 +11,7 @@ find_package(fmt REQUIRED CONFIG)                                  # fmt::fmt
 find_package(spdlog REQUIRED CONFIG)                               # spdlog::spdlog
 find_package(OpenSSL REQUIRED)                                     # OpenSSL::Crypto OpenSSL::SSL
 find_package(CLI11 REQUIRED CONFIG)                                # CLI11::CLI11
+find_package(nlohmann_json REQUIRED CONFIG)                          # nlohmann_json::nlohmann_json
 find_package(GTest REQUIRED CONFIG)                                # GTest::gtest GTest::gmock GTest::gtest_main
 
 find_package(RocksDB REQUIRED CONFIG)                              # forebay::rocksdb

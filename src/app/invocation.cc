@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/invocation.h"
+
+#include "app/exit_status.h"
+
+namespace forebay::app {
+
+std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned connections) const {
+  const Result<Profile> profile = ResolveProfile(flags, ProcessEnvironment());
+  if (!profile.ok())
+    return std::unexpected(Error{profile.status().code(), std::string(profile.status().message())});
+  return Client::Connect(
+      {.server = profile->server, .credentials_path = profile->credentials, .connections = connections});
+}
+
+int Fail(const Error& error) { return Fail(error.message); }
+
+}  // namespace forebay::app

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invocation: what every subcommand shares: the global flags, how to reach the server, and the action that the chosen
+// subcommand sets while the command line is parsed and main runs afterwards.
+// Reactor-local: one thread, one process, one command.
+#pragma once
+
+#include <chrono>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "app/profile.h"
+#include "forebay/client.h"
+
+namespace CLI {
+class App;
+}
+
+namespace forebay::app {
+
+struct Invocation {
+  Profile flags;      // --server, --credentials
+  bool json = false;  // --json
+  std::function<int()> run;
+
+  /// A client of the server that flags, environment, profile or default name.
+  std::expected<std::unique_ptr<Client>, Error> Connect(unsigned connections = 1) const;
+};
+
+/// Prints "forebay: message" and gives the exit status for it.
+int Fail(const Error& error);
+
+// Each adds its subcommands to `root`; the action they set borrows `invocation`.
+void AddServeCommand(CLI::App& root, Invocation& invocation);
+void AddTransferCommands(CLI::App& root, Invocation& invocation);   // put, get, cat
+void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat, rm
+void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
+void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
+void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
+
+}  // namespace forebay::app

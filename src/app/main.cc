@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one program `forebay`: parses the command line and runs the chosen subcommand.
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+
+#include "app/exit_status.h"
+#include "app/invocation.h"
+
+int main(int argc, char** argv) {
+  using namespace forebay::app;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of that write, not the end of the process
+
+  Invocation invocation;
+  CLI::App root{
+      "Forebay: an RDMA-first object store and storage front for GPU clusters.\n"
+      "Objects are written BUCKET/KEY. `forebay serve DIR` starts a server; the other commands find it by\n"
+      "--server/--credentials, FOREBAY_SERVER/FOREBAY_CREDENTIALS, or the profile that the server wrote."};
+  root.name("forebay");
+  root.require_subcommand(1);
+  root.fallthrough();
+  root.option_defaults()->always_capture_default(false);
+  root.add_option("--server", invocation.flags.server, "Control address of the server, HOST:PORT");
+  root.add_option("--credentials", invocation.flags.credentials, "Credentials file (a store's own is DIR/credentials)");
+  root.add_flag("--json", invocation.json, "Print JSON, one object a line");
+  AddServeCommand(root, invocation);
+  AddTransferCommands(root, invocation);
+  AddNamespaceCommands(root, invocation);
+  AddBucketCommands(root, invocation);
+  AddStoreCommands(root, invocation);
+  AddBenchCommands(root, invocation);
+
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return root.exit(error) == 0 ? kDone : kWrongUsage;
+  }
+  return invocation.run();
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/transfer.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/progress.h"
+#include "auth/sha256.h"
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace forebay::app {
+namespace {
+
+constexpr size_t kPieceBytes = 4 * base::kMiB;
+
+Error ErrnoError(int error, const std::string& what) {
+  const Status status = Status::FromErrno(error, what);
+  return {status.code(), std::string(status.message())};
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// A descriptor that is closed unless it is one of the standard ones.
+class File {
+ public:
+  explicit File(int fd = -1) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~File() {
+    if (fd_ > STDERR_FILENO) close(fd_);
+  }
+  int fd() const { return fd_; }
+  /// Closes now, to hear of errors that a file system reports late.
+  bool Close() {
+    const int fd = std::exchange(fd_, -1);
+    return fd <= STDERR_FILENO || close(fd) == 0;
+  }
+
+ private:
+  int fd_;
+};
+
+/// Fills `buffer` as far as the input goes; the bytes read, or -1 with errno set.
+ssize_t ReadFully(int fd, std::span<std::byte> buffer) {
+  size_t filled = 0;
+  while (filled < buffer.size()) {
+    const ssize_t n = read(fd, buffer.data() + filled, buffer.size() - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    if (n == 0) break;
+    filled += static_cast<size_t>(n);
+  }
+  return static_cast<ssize_t>(filled);
+}
+
+bool WriteFully(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+/// Where a download goes. A regular file is made beside its place and moved there by Publish.
+class Target {
+ public:
+  static std::expected<Target, Error> Open(const std::string& path) {
+    Target target;
+    target.path_ = path;
+    if (path == "-") {
+      target.file_ = File(STDOUT_FILENO);
+      return target;
+    }
+    struct stat info{};
+    if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+      if (S_ISDIR(info.st_mode))
+        return std::unexpected(Error{Code::kInvalidArgument, path + " is a directory: name the file to write"});
+      target.file_ = File(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+      if (target.file_.fd() < 0) return std::unexpected(ErrnoError(errno, "open " + path));
+      return target;
+    }
+    target.temporary_ = path + ".part-XXXXXX";
+    target.file_ = File(mkostemp(target.temporary_.data(), O_CLOEXEC));
+    if (target.file_.fd() < 0) {
+      const int error = errno;
+      target.temporary_.clear();
+      return std::unexpected(ErrnoError(error, "create a file beside " + path));
+    }
+    const mode_t mask = umask(0);
+    umask(mask);
+    fchmod(target.file_.fd(), 0666 & ~mask);
+    return target;
+  }
+
+  Target(Target&& other) noexcept
+      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), file_(std::move(other.file_)) {}
+  Target& operator=(Target&&) = delete;
+  ~Target() {
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+
+  std::expected<void, Error> Write(std::span<const std::byte> bytes) {
+    if (WriteFully(file_.fd(), bytes)) return {};
+    return std::unexpected(ErrnoError(errno, "write " + (path_ == "-" ? "to standard output" : path_)));
+  }
+  std::expected<void, Error> Publish() {
+    if (!file_.Close()) return std::unexpected(ErrnoError(errno, "write " + path_));
+    if (temporary_.empty()) return {};
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
+      return std::unexpected(ErrnoError(errno, "move the finished file to " + path_));
+    temporary_.clear();
+    return {};
+  }
+
+ private:
+  Target() = default;
+  std::string path_;
+  std::string temporary_;  // empty when written to directly
+  File file_;
+};
+
+std::expected<File, Error> OpenSource(const std::string& path, uint64_t* size_bytes) {
+  *size_bytes = 0;
+  File file(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return std::unexpected(ErrnoError(errno, "open " + path));
+  struct stat info{};
+  if (fstat(file.fd(), &info) != 0) return std::unexpected(ErrnoError(errno, "look at " + path));
+  if (S_ISDIR(info.st_mode))
+    return std::unexpected(Error{Code::kInvalidArgument, path + " is a directory: name a file, or `-` for a pipe"});
+  if (S_ISREG(info.st_mode)) *size_bytes = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+/// Memory of its own for a region, touched beforehand: first use of fresh pages is far slower than the transfer.
+class TouchedMemory {
+ public:
+  explicit TouchedMemory(size_t size_bytes) : size_bytes_(size_bytes) {
+    memory_ = mmap(nullptr, std::max<size_t>(size_bytes, 1), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  }
+  TouchedMemory(const TouchedMemory&) = delete;
+  TouchedMemory& operator=(const TouchedMemory&) = delete;
+  ~TouchedMemory() {
+    if (ok()) munmap(memory_, std::max<size_t>(size_bytes_, 1));
+  }
+  bool ok() const { return memory_ != MAP_FAILED; }
+  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(memory_), size_bytes_}; }
+
+ private:
+  void* memory_;
+  size_t size_bytes_;
+};
+
+std::string DigestOf(std::span<const std::byte> bytes) {
+  auth::Sha256 digest;
+  digest.Update(bytes);
+  return digest.FinishHex();
+}
+
+}  // namespace
+
+std::expected<TransferReport, Error> Upload(Client& client, const std::string& path, const std::string& bucket,
+                                            const std::string& key, const PutOptions& options) {
+  uint64_t size_bytes = 0;
+  const auto source = OpenSource(path, &size_bytes);
+  if (!source) return std::unexpected(source.error());
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::byte> piece(kPieceBytes);
+  ssize_t got = ReadFully(source->fd(), piece);
+  if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
+  std::expected<PutResult, Error> stored;
+  if (static_cast<size_t>(got) < piece.size()) {  // all of it: one request
+    stored = client.Put(bucket, key, std::span(piece).first(static_cast<size_t>(got)), options);
+  } else {
+    auto writer = client.OpenWriter(bucket, key, options);
+    if (!writer) return std::unexpected(writer.error());
+    Progress progress(key, size_bytes);
+    while (got > 0) {
+      if (auto written = writer->Write(std::span(piece).first(static_cast<size_t>(got))); !written)
+        return std::unexpected(written.error());
+      progress.Add(static_cast<uint64_t>(got));
+      got = ReadFully(source->fd(), piece);
+    }
+    if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
+    stored = writer->Commit();
+  }
+  if (!stored) return std::unexpected(stored.error());
+  return TransferReport{stored->size, SecondsSince(start), stored->etag, stored->crc32c, {}};
+}
+
+std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket, const std::string& key,
+                                              const std::string& path, const GetOptions& options) {
+  auto reader = client.OpenReader(bucket, key, options);
+  if (!reader) return std::unexpected(reader.error());
+  auto target = Target::Open(path);
+  if (!target) return std::unexpected(target.error());
+  const auto start = std::chrono::steady_clock::now();
+  TransferReport report;
+  report.etag = reader->etag();
+  {
+    Progress progress(key, std::min(options.length, reader->total_size() - std::min(options.offset, reader->total_size())));
+    for (;;) {
+      const auto bytes = reader->Next();
+      if (!bytes) return std::unexpected(bytes.error());
+      if (bytes->empty()) break;
+      if (auto written = target->Write(*bytes); !written) return std::unexpected(written.error());
+      report.bytes += bytes->size();
+      progress.Add(bytes->size());
+    }
+  }
+  if (auto published = target->Publish(); !published) return std::unexpected(published.error());
+  report.seconds = SecondsSince(start);
+  return report;
+}
+
+std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std::string& bucket, const std::string& key,
+                                                      GetOptions options) {
+  const auto object = client.Stat(bucket, key);
+  if (!object) return std::unexpected(object.error());
+  options.if_match = object->etag;
+  const uint64_t size = std::min(options.length, object->size - std::min(options.offset, object->size));
+  const TouchedMemory memory(size);
+  if (!memory.ok()) return std::unexpected(ErrnoError(errno, "get memory for " + base::FormatSize(size)));
+  const auto start = std::chrono::steady_clock::now();
+  const auto got = client.Get(bucket, key, memory.bytes(), options);
+  if (!got) return std::unexpected(got.error());
+  const double seconds = SecondsSince(start);
+  return TransferReport{got->size, seconds, got->etag, got->crc32c, DigestOf(memory.bytes().first(got->size))};
+}
+
+}  // namespace forebay::app

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// put, get, cat: bytes between files, pipes or memory and objects.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "app/exit_status.h"
+#include "app/invocation.h"
+#include "app/json.h"
+#include "app/object_name.h"
+#include "app/transfer.h"
+#include "base/bytes.h"
+
+namespace forebay::app {
+namespace {
+
+struct PutArguments {
+  std::string source;
+  std::string name;
+  PutOptions options;
+  std::vector<std::string> metadata;
+  double timeout_seconds = 0;
+};
+
+struct GetArguments {
+  std::string name;
+  std::string target;
+  std::string range;
+  bool to_memory = false;
+  GetOptions options;
+  double timeout_seconds = 0;
+};
+
+constexpr double kDefaultTransferTimeoutSeconds = 3600;
+
+std::chrono::nanoseconds TimeoutOf(double seconds) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(seconds > 0 ? seconds : kDefaultTransferTimeoutSeconds));
+}
+
+/// "FIRST-LAST" (both included), "FIRST-" or "-COUNT" is not taken: the size is not known here.
+bool ParseRange(std::string_view text, GetOptions* options) {
+  const size_t dash = text.find('-');
+  if (dash == std::string_view::npos || dash == 0) return false;
+  uint64_t first = 0;
+  const auto [first_end, first_error] = std::from_chars(text.data(), text.data() + dash, first);
+  if (first_error != std::errc() || first_end != text.data() + dash) return false;
+  options->offset = first;
+  if (dash + 1 == text.size()) return true;
+  uint64_t last = 0;
+  const auto [last_end, last_error] = std::from_chars(text.data() + dash + 1, text.data() + text.size(), last);
+  if (last_error != std::errc() || last_end != text.data() + text.size() || last < first || last == UINT64_MAX) return false;
+  options->length = last - first + 1;
+  return true;
+}
+
+void PrintReport(const char* verb, const std::string& name, const TransferReport& report, const std::string& path,
+                 bool json) {
+  if (json) {
+    JsonFields fields{{"object", name},
+                      {"size_bytes", report.bytes},
+                      {"seconds", report.seconds},
+                      {"bytes_per_second", report.bytes_per_second()},
+                      {"etag", report.etag},
+                      {"path", path}};
+    if (!report.sha256.empty()) fields.emplace_back("sha256", report.sha256);
+    fmt::print("{}\n", ToJson(fields));
+    return;
+  }
+  // Standard output may be the object itself: what is said about it goes to stderr.
+  fmt::print(stderr, "{} {}  {} in {:.3f} s  {}/s  {}\n", verb, name, base::FormatSize(report.bytes), report.seconds,
+             base::FormatSize(static_cast<uint64_t>(report.bytes_per_second())), path);
+  if (!report.sha256.empty()) fmt::print("sha256 {}\n", report.sha256);
+}
+
+bool ParseMetadata(const std::vector<std::string>& entries, PutOptions* options) {
+  for (const std::string& entry : entries) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos) return false;
+    options->metadata[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return true;
+}
+
+int RunPut(PutArguments arguments, const Invocation& invocation) {
+  const auto name = ObjectName::Parse(arguments.name);
+  if (!name.ok()) return RefuseUsage(name.status().message());
+  if (!ParseMetadata(arguments.metadata, &arguments.options)) return RefuseUsage("write --metadata NAME=VALUE");
+  arguments.options.timeout = TimeoutOf(arguments.timeout_seconds);
+  const auto client = invocation.Connect();
+  if (!client) return Fail(client.error());
+  const auto report = Upload(**client, arguments.source, name->bucket, name->key, arguments.options);
+  if (!report) return Fail(report.error());
+  PrintReport("put", arguments.name, *report, (*client)->path(), invocation.json);
+  return kDone;
+}
+
+int RunGet(GetArguments arguments, const Invocation& invocation) {
+  const auto name = ObjectName::Parse(arguments.name);
+  if (!name.ok()) return RefuseUsage(name.status().message());
+  if (!arguments.range.empty() && !ParseRange(arguments.range, &arguments.options))
+    return RefuseUsage("--range takes FIRST-LAST (both included, counted from 0) or FIRST-");
+  if (arguments.to_memory != arguments.target.empty())
+    return RefuseUsage("name the file to write (`-` is standard output), or give --to-memory");
+  arguments.options.timeout = TimeoutOf(arguments.timeout_seconds);
+  const auto client = invocation.Connect();
+  if (!client) return Fail(client.error());
+  const auto report = arguments.to_memory
+                          ? DownloadToMemory(**client, name->bucket, name->key, arguments.options)
+                          : Download(**client, name->bucket, name->key, arguments.target, arguments.options);
+  if (!report) return Fail(report.error());
+  const bool json = invocation.json && arguments.target != "-";
+  PrintReport("got", arguments.name, *report, (*client)->path(), json);
+  return kDone;
+}
+
+int RunCat(const std::vector<std::string>& texts, const Invocation& invocation) {
+  std::vector<ObjectName> names;
+  for (const std::string& text : texts) {
+    auto name = ObjectName::Parse(text);
+    if (!name.ok()) return RefuseUsage(name.status().message());
+    names.push_back(*std::move(name));
+  }
+  const auto client = invocation.Connect();
+  if (!client) return Fail(client.error());
+  for (const ObjectName& name : names) {
+    GetOptions options;
+    options.timeout = TimeoutOf(0);
+    const auto report = Download(**client, name.bucket, name.key, "-", options);
+    if (!report) return Fail(report.error());
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddTransferCommands(CLI::App& root, Invocation& invocation) {
+  auto put = std::make_shared<PutArguments>();
+  CLI::App* put_command = root.add_subcommand("put", "Store a file or a pipe as an object");
+  put_command->add_option("file", put->source, "The file; `-` is standard input")->required();
+  put_command->add_option("name", put->name, "BUCKET/KEY")->required();
+  put_command->add_flag("--if-absent", put->options.if_absent, "Refuse when there is an object of that name");
+  put_command->add_option("--if-match", put->options.if_match, "Refuse unless the object has this ETag");
+  put_command->add_option("--metadata", put->metadata, "NAME=VALUE, kept with the object; may be repeated")->take_all();
+  put_command->add_option("--timeout", put->timeout_seconds, "Seconds until the command gives up (default 3600)");
+  put_command->callback([put, &invocation] { invocation.run = [put, &invocation] { return RunPut(*put, invocation); }; });
+
+  auto get = std::make_shared<GetArguments>();
+  CLI::App* get_command = root.add_subcommand("get", "Write an object to a file or a pipe, or move it into memory");
+  get_command->add_option("name", get->name, "BUCKET/KEY")->required();
+  get_command->add_option("file", get->target, "The file; `-` is standard output");
+  get_command->add_option("--range", get->range, "FIRST-LAST or FIRST-: these bytes only, counted from 0");
+  get_command->add_option("--if-match", get->options.if_match, "Refuse unless the object has this ETag");
+  get_command->add_flag("--to-memory", get->to_memory,
+                        "Write no file: offer memory as one region, have the server move the object into it, and print\n"
+                        "the SHA-256 of what arrived");
+  get_command->add_option("--timeout", get->timeout_seconds, "Seconds until the command gives up (default 3600)");
+  get_command->callback([get, &invocation] { invocation.run = [get, &invocation] { return RunGet(*get, invocation); }; });
+
+  auto cat = std::make_shared<std::vector<std::string>>();
+  CLI::App* cat_command = root.add_subcommand("cat", "Write objects to standard output, one after another");
+  cat_command->add_option("names", *cat, "BUCKET/KEY ...")->required();
+  cat_command->callback([cat, &invocation] { invocation.run = [cat, &invocation] { return RunCat(*cat, invocation); }; });
+}
+
+}  // namespace forebay::app
