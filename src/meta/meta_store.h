@@ -24,7 +24,8 @@ namespace forebay::meta {
 enum class Family : uint8_t {
   kSystem = 0,   // identity, counters, the commit row
   kBuckets = 1,  // name -> bucket record
-  kObjects = 2,  // bucket, key, version -> object record
+  kObjects = 2,  // bucket, key, version -> object record. The version is the last 8 bytes; no key is the beginning of
+                 // another, also without its version (a length or a terminator goes before)
   kInline = 3,   // version -> bytes of a small object
   kMaps = 4,     // version, segment -> extent references of a large object
   kExtents = 5,  // extent id -> place, length, checksums, references
@@ -32,18 +33,23 @@ enum class Family : uint8_t {
 };
 constexpr size_t kFamilies = 7;
 
+/// In kSystem: the number of the group that wrote it last, u64 little-endian. Part of each group's batch.
+constexpr std::string_view kCommitKey = "commit";
+
 /// What a transaction's Prepare reads from: committed state plus the earlier members of the same group.
 class View {
  public:
   virtual ~View() = default;
   /// The value, nothing when there is none, or an error (DataLoss for a damaged table).
   virtual Result<std::optional<std::string>> Get(Family family, std::string_view key) = 0;
-  /// The first entry with key >= `from` and key < `end`, as {key, value}.
+  /// The first entry with key >= `from` and key < `end` (empty = no bound), as {key, value}. In kObjects, bounds that
+  /// agree in all but their last 8 bytes ask for the versions of one object and are the cheap case.
   virtual Result<std::optional<std::pair<std::string, std::string>>> First(Family family, std::string_view from,
                                                                            std::string_view end) = 0;
 };
 
-/// What a transaction's Prepare writes to. Nothing is visible or durable before the group commits.
+/// What a transaction's Prepare writes to. Nothing is visible or durable before the group commits. The key kCommitKey of
+/// kSystem belongs to the store.
 class Batch {
  public:
   virtual ~Batch() = default;
@@ -59,7 +65,11 @@ class Transaction {
   virtual Status Prepare(View& view, Batch& batch) = 0;
   /// True when data written to devices must be durable before this transaction is.
   virtual bool needs_data_flush() const = 0;
-  /// Called once with the outcome, after the group is durable (ok) or is not (error), before Commit resumes.
+  /// True when it makes the store smaller: such a transaction is taken even when the metadata's file system is nearly
+  /// full, where all others are refused with ResourceExhausted before their Prepare.
+  virtual bool frees_space() const { return false; }
+  /// Called exactly once with the outcome, whether Prepare was called or not, after the group is durable (ok) or is not
+  /// (error), before Commit resumes. The transaction is destroyed later, on the reactor that awaits Commit.
   virtual void Done(const Status& outcome) = 0;
 };
 
@@ -67,10 +77,14 @@ class Transaction {
 class GroupHooks {
  public:
   virtual ~GroupHooks() = default;
-  /// Adds what belongs to the group as a whole (bitmaps, counters). Called after all Prepares of the group.
+  /// Adds what belongs to the group as a whole (bitmaps, counters). Called after all Prepares of the group, unless all
+  /// failed. A failure fails the whole group; the store stays writable.
   virtual Status FinishGroup(View& view, Batch& batch) = 0;
   /// Makes data durable: writes `witness` (the number of the last acknowledged commit) to the data device and flushes
-  /// every device written since. `data` is false when no member needs a data flush.
+  /// every device written since. `data` is false when no member needs a data flush. Called before each group's batch is
+  /// written, and once more with `data` false when no transaction came for a moment and before the store closes, so that
+  /// the witness of an idle store is exact. Never called while the store opens: an engine that finds last_commit() above
+  /// its witness writes it itself. A failure makes the store read-only.
   virtual Status FlushData(uint64_t witness, bool data) = 0;
 };
 
@@ -103,7 +117,8 @@ class MetaStore {
   virtual std::unique_ptr<Scan> NewScan(Family family, std::string_view end) = 0;
 
   /// Queues `transaction` and suspends until its outcome is durable. ResourceExhausted when the queue is full,
-  /// FailedPrecondition once a group failed to flush or sync: the store is read-only until reopened.
+  /// FailedPrecondition once a group failed to flush or sync: the store is read-only until reopened. Otherwise what
+  /// Prepare said, or why the group failed. Never called once the store is being destroyed.
   virtual rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) = 0;
 
   /// The number of the last acknowledged commit.
