@@ -47,7 +47,12 @@ class Writer {
   std::byte* out_;
 };
 
-std::string_view CutError(std::string_view message) { return message.substr(0, kMaxErrorBytes); }
+/// At most `limit` bytes, without half a character at the end.
+std::string_view Cut(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return text;
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80) --limit;
+  return text.substr(0, limit);
+}
 
 // ---- writing ----
 
@@ -80,7 +85,7 @@ void Put(Sink& sink, const GetItem& item) {
 template <typename Sink>
 void Put(Sink& sink, const GetItemReply& item) {
   sink.Fixed(static_cast<uint8_t>(item.code));
-  if (item.code != Code::kOk) return sink.Text(CutError(item.message));
+  if (item.code != Code::kOk) return sink.Text(Cut(item.message, kMaxItemErrorBytes));
   sink.Fixed(item.size);
   sink.Fixed(item.total_size);
   sink.Fixed(item.version);
@@ -105,7 +110,7 @@ void Put(Sink& sink, const PutItem& item) {
 template <typename Sink>
 void Put(Sink& sink, const StoredReply& item) {
   sink.Fixed(static_cast<uint8_t>(item.code));
-  if (item.code != Code::kOk) return sink.Text(CutError(item.message));
+  if (item.code != Code::kOk) return sink.Text(Cut(item.message, kMaxItemErrorBytes));
   sink.Fixed(item.size);
   sink.Fixed(item.version);
   sink.Fixed(item.crc32c);
@@ -126,7 +131,7 @@ void PutList(Sink& sink, const std::vector<Item>& items) {
 
 template <typename Sink>
 void Put(Sink& sink, const ErrorReply& body) {
-  sink.Text(CutError(body.message));
+  sink.Text(Cut(body.message, kMaxErrorBytes));
 }
 
 template <typename Sink>
@@ -290,7 +295,7 @@ void Get(Decoder& in, GetItem& item) {
 void Get(Decoder& in, GetItemReply& item) {
   item.code = Small(in, Code::kUnauthenticated);
   if (item.code != Code::kOk) {
-    item.message = Text(in, kMaxErrorBytes);
+    item.message = Text(in, kMaxItemErrorBytes);
     return;
   }
   item.size = in.U64();
@@ -315,7 +320,7 @@ void Get(Decoder& in, PutItem& item) {
 void Get(Decoder& in, StoredReply& item) {
   item.code = Small(in, Code::kUnauthenticated);
   if (item.code != Code::kOk) {
-    item.message = Text(in, kMaxErrorBytes);
+    item.message = Text(in, kMaxItemErrorBytes);
     return;
   }
   item.size = in.U64();

@@ -25,8 +25,10 @@ constexpr size_t kHeaderBytes = 96;
 constexpr size_t kMacBytes = 16;
 constexpr size_t kMacOffset = kHeaderBytes - kMacBytes;
 constexpr uint16_t kFlagReply = 1;
-/// Of an error message in a reply; longer ones are cut.
+/// Of the error message of a request; longer ones are cut.
 constexpr size_t kMaxErrorBytes = 1024;
+/// Of one item's, so that a reply of kMaxBatchItems errors fits a message.
+constexpr size_t kMaxItemErrorBytes = 512;
 /// Of the name a peer gives itself in Hello.
 constexpr size_t kMaxPeerNameBytes = 64;
 

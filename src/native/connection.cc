@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "native/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "auth/policy.h"
+#include "rt/timer.h"
+
+namespace forebay::native {
+namespace {
+
+base::Duration TimeLeft(const wire::Header& header, base::Duration cap) {
+  const auto asked = std::chrono::microseconds(std::min<uint64_t>(header.deadline_us, INT64_MAX / 1000));
+  return header.deadline_us == 0 ? cap : std::min<base::Duration>(asked, cap);
+}
+
+}  // namespace
+
+Connection::Connection(Services services, std::unique_ptr<fabric::Endpoint> endpoint)
+    : services_(services),
+      endpoint_(std::move(endpoint)),
+      gate_(services_.reactor),
+      streams_(services_.reactor, services_.busy, services_.options.stream_idle, services_.options.max_streams) {}
+
+rt::Task<void> Connection::Run() {
+  const Status end = co_await Serve();
+  // Unavailable is how connections end every day; anything else is a peer that broke the rules.
+  if (end.code() == Code::kUnavailable) {
+    services_.log.Debug("data connection of {} ended: {}", endpoint_->peer(), end.message());
+  } else {
+    services_.log.Warning("data connection of {} was fenced: {}", endpoint_->peer(), end.ToString());
+  }
+  for (const auto& [number, request] : running_) request->cancel.Cancel();
+  streams_.FailAll(Status::Unavailable("the connection ended"));
+  gate_.Shut();
+  co_await endpoint_->Fence(end);
+  co_await gate_.Close();
+  streams_.Clear();
+  if (grant_.has_value()) services_.sessions.Release(grant_->id);
+}
+
+void Connection::Fence(Status reason) {
+  services_.reactor.Spawn(gate_, [this, reason = std::move(reason)]() -> rt::Task<void> {
+    co_await endpoint_->Fence(reason);
+  });
+}
+
+rt::Task<Status> Connection::Serve() {
+  {
+    rt::Timer timer(services_.reactor);
+    timer.Arm(base::DeadlineAfter(services_.reactor.Now(), services_.options.hello_within),
+              [this] { Fence(Status::Unavailable("no Hello came in time")); });
+    FB_CO_TRY(co_await Greet());
+  }
+  for (;;) {
+    Result<Bytes> message = co_await endpoint_->Receive();
+    if (!message.ok()) co_return message.status();
+    if (grant_->closed()) co_return Status::Unavailable("the session was closed");
+    FB_CO_ASSIGN(const wire::MessageView view, Verify(*message, *mac_, grant_->id));
+    Status refused = CheckAllowed(view.header);
+    if (refused.ok()) refused = Start(std::move(*message), view);
+    // Sent from here, so that a peer that floods us and takes no replies is not read from either.
+    if (!refused.ok()) (void)co_await ReplyError(view.header, refused);
+  }
+}
+
+rt::Task<Status> Connection::Greet() {
+  Result<Bytes> message = co_await endpoint_->Receive();
+  if (!message.ok()) co_return message.status();
+  FB_CO_ASSIGN(const wire::MessageView peek, wire::DecodeMessage(*message));
+  const uint64_t session = peek.header.session;
+  FB_CO_ASSIGN(const auth::SessionGrant found, services_.sessions.Find(session));
+  const auth::MessageMac mac(found.key.view());
+  FB_CO_ASSIGN(const wire::MessageView view, Verify(*message, mac, session));
+  if (view.header.type != wire::Type::kHello)
+    co_return Status::Unauthenticated("a {} came before Hello", wire::TypeName(view.header.type));
+  if (view.header.tenant != found.tenant)
+    co_return Status::Unauthenticated("a Hello for a session of another tenant");
+  FB_CO_ASSIGN(const wire::HelloRequest hello, wire::DecodeBody<wire::HelloRequest>(view.body));
+  FB_CO_ASSIGN(grant_, services_.sessions.Bind(session));
+  mac_.emplace(grant_->key.view());
+  for (uint8_t type = 1; wire::IsKnown(static_cast<wire::Type>(type)); ++type) {
+    const std::string operation = fmt::format("data/{}", wire::TypeName(static_cast<wire::Type>(type)));
+    allowed_[type] = auth::CheckPolicy(operation, grant_->rights).ok();
+  }
+  services_.log.Debug("session {:016x} of tenant {} bound to {} ({})", session, static_cast<uint64_t>(grant_->tenant),
+                      endpoint_->peer(), hello.client);
+  const wire::HelloReply reply{.max_requests = services_.options.max_requests,
+                               .max_streams = services_.options.max_streams,
+                               .max_inline_bytes = base::kMaxInlineBytes,
+                               .max_chunk_bytes = base::kMaxChunkBytes,
+                               .server = services_.options.name};
+  co_return co_await Transmit(wire::EncodeMessage(ReplyTo(view.header, Code::kOk), reply), {});
+}
+
+Result<wire::MessageView> Connection::Verify(Bytes& message, const auth::MessageMac& mac, uint64_t session) {
+  FB_ASSIGN(const wire::MessageView view, wire::DecodeMessage(message));
+  std::array<std::byte, wire::kMacBytes> tag;
+  const MutableByteView place = wire::MacOf(message);
+  std::ranges::copy(place, tag.begin());
+  std::ranges::fill(place, std::byte{0});
+  if (!mac.Verify(tag, wire::SignedPart(message, view.payload.size())))
+    return Status::Unauthenticated("a message with a wrong MAC");
+  if (view.header.session != session || view.header.reply)
+    return Status::Unauthenticated("a message of another session or direction");
+  if (view.header.counter != received_ + 1)
+    return Status::Unauthenticated("a message with counter {} after {}", view.header.counter, received_);
+  ++received_;
+  return view;
+}
+
+Status Connection::CheckAllowed(const wire::Header& header) const {
+  if (!wire::IsKnown(header.type) || header.type == wire::Type::kHello)
+    return Status::Unimplemented("no request of type {} is known here", static_cast<unsigned>(header.type));
+  if (header.tenant != grant_->tenant)
+    return Status::PermissionDenied("the session belongs to tenant {}, not {}", static_cast<uint64_t>(grant_->tenant),
+                                    static_cast<uint64_t>(header.tenant));
+  if (!allowed_[static_cast<size_t>(header.type)])
+    return Status::PermissionDenied("the session's rights do not allow {}", wire::TypeName(header.type));
+  // A Cancel frees what it names, so it has room of its own.
+  const bool cancel = header.type == wire::Type::kCancel;
+  if (gate_.count() >= services_.options.max_requests * (cancel ? 2 : 1))
+    return Status::ResourceExhausted("{} requests are in flight on this connection; wait for one, or open another",
+                                     gate_.count());
+  const bool finishing = cancel || header.type == wire::Type::kPutData || header.type == wire::Type::kPutCommit ||
+                         header.type == wire::Type::kPutAbort;
+  if (draining_ && !finishing) return Status::Unavailable("the server is stopping and takes no new requests");
+  if (running_.contains(header.request))
+    return Status::InvalidArgument("request number {} is in flight already", header.request);
+  return {};
+}
+
+Status Connection::Start(Bytes message, const wire::MessageView& view) {
+  const base::TimePoint deadline = base::DeadlineAfter(services_.reactor.Now(),
+                                                       TimeLeft(view.header, services_.options.max_request_time));
+  auto request = std::make_unique<Request>(services_.reactor, std::move(message), view, grant_->tenant, deadline);
+  running_.emplace(view.header.request, request.get());
+  services_.busy.Add();
+  services_.reactor.Spawn(gate_, Handle(std::move(request)));  // the gate is open as long as Serve runs
+  return {};
+}
+
+rt::Task<void> Connection::Handle(std::unique_ptr<Request> request) {
+  switch (request->header.type) {
+    case wire::Type::kGet: co_await HandleGet(*this, *request); break;
+    case wire::Type::kPut: co_await HandlePut(*this, *request); break;
+    case wire::Type::kExists: co_await HandleExists(*this, *request); break;
+    case wire::Type::kCancel: co_await HandleCancel(*request); break;
+    case wire::Type::kPutBegin: co_await HandlePutBegin(*this, *request); break;
+    case wire::Type::kPutData: co_await HandlePutData(*this, *request); break;
+    case wire::Type::kPutCommit: co_await HandlePutCommit(*this, *request); break;
+    case wire::Type::kPutAbort: co_await HandlePutAbort(*this, *request); break;
+    case wire::Type::kHello: break;  // refused by CheckAllowed
+  }
+  running_.erase(request->header.request);
+  co_await request->cancels.Wait();
+  services_.busy.Done();
+}
+
+rt::Task<void> Connection::HandleCancel(Request& request) {
+  const Result<wire::CancelRequest> cancel = wire::DecodeBody<wire::CancelRequest>(request.body);
+  if (!cancel.ok()) {
+    (void)co_await ReplyError(request.header, cancel.status());
+    co_return;
+  }
+  const auto target = running_.find(cancel->request);
+  const bool running = target != running_.end() && target->second->header.type != wire::Type::kCancel;
+  if (running) {
+    Request& stopped = *target->second;
+    stopped.cancel.Cancel();
+    stopped.cancels.Add();  // keeps it until we are through
+    co_await stopped.transfers.Wait();
+    stopped.cancels.Done();
+  }
+  (void)co_await Reply(request, wire::CancelReply{.was_running = running});
+}
+
+wire::Header Connection::ReplyTo(const wire::Header& request, Code status) {
+  return {.type = request.type,
+          .reply = true,
+          .status = status,
+          .session = grant_->id,
+          .counter = ++sent_,
+          .tenant = grant_->tenant,
+          .operation = request.operation,
+          .deadline_us = 0,
+          .request = request.request};
+}
+
+rt::Task<Status> Connection::ReplyError(const wire::Header& request, const Status& error) {
+  return Transmit(wire::EncodeMessage(ReplyTo(request, error.code()), wire::ErrorReply{error.message()}), {});
+}
+
+rt::Task<Status> Connection::Transmit(Bytes head, std::vector<base::Buffer> payload) {
+  const auth::MessageMac::Tag tag = mac_->Compute(head);
+  std::copy_n(tag.begin(), wire::kMacBytes, wire::MacOf(head).begin());
+  return payload.empty() ? endpoint_->Send(std::move(head))
+                         : endpoint_->SendWithPayload(std::move(head), std::move(payload));
+}
+
+}  // namespace forebay::native

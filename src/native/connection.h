@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connection: one client's endpoint on the server, from its Hello to its fence. It verifies each message (MAC, counter),
+// starts a coroutine per request, bounded in number, and signs the replies. What breaks the protocol fences; what is
+// merely wrong gets a reply.
+// Reactor-local. Lives until Run has returned.
+#pragma once
+
+#include <bitset>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "auth/mac.h"
+#include "auth/session_table.h"
+#include "base/log.h"
+#include "fabric/fabric.h"
+#include "native/options.h"
+#include "native/put_stream.h"
+#include "native/request.h"
+#include "rt/gate.h"
+#include "rt/sync.h"
+#include "store/object_store.h"
+#include "wire/message.h"
+
+namespace forebay::native {
+
+/// What all connections of one reactor share. Borrowed from the server, which outlives them.
+struct Services {
+  rt::Reactor& reactor;
+  store::ObjectStore& store;
+  auth::SessionTable& sessions;
+  const ServerOptions& options;
+  base::Log& log;
+  rt::Semaphore& payload;  // bytes of store buffers that requests may hold
+  rt::WaitGroup& busy;     // requests and streams in progress
+};
+
+class Connection {
+ public:
+  Connection(Services services, std::unique_ptr<fabric::Endpoint> endpoint);
+
+  /// Serves until the connection ends, and then until nothing of it runs any more.
+  rt::Task<void> Run();
+  /// From now on new work is answered Unavailable; what runs, and streams that are open, may finish.
+  void Drain() { draining_ = true; }
+  /// Makes Run end soon.
+  void Fence(Status reason);
+
+  // ---- for the request handlers ----
+
+  Services& services() { return services_; }
+  fabric::Endpoint& endpoint() { return *endpoint_; }
+  PutStreams& streams() { return streams_; }
+
+  /// Signs and sends the reply; await it in the same expression, because the counter is taken here. Failures are the
+  /// receive loop's to notice.
+  template <typename Body>
+  rt::Task<Status> Reply(const Request& request, const Body& body, std::vector<base::Buffer> payload = {}) {
+    size_t payload_bytes = 0;
+    for (const base::Buffer& buffer : payload) payload_bytes += buffer.size();
+    return Transmit(wire::EncodeHead(ReplyTo(request.header, Code::kOk), body, payload_bytes), std::move(payload));
+  }
+  rt::Task<Status> ReplyError(const wire::Header& request, const Status& error);
+
+ private:
+  rt::Task<Status> Serve();
+  rt::Task<Status> Greet();
+  Result<wire::MessageView> Verify(Bytes& message, const auth::MessageMac& mac, uint64_t session);
+  Status CheckAllowed(const wire::Header& header) const;
+  Status Start(Bytes message, const wire::MessageView& view);
+  rt::Task<void> Handle(std::unique_ptr<Request> request);
+  rt::Task<void> HandleCancel(Request& request);
+  /// Takes the next counter: what is made of it must be sent before anything else.
+  wire::Header ReplyTo(const wire::Header& request, Code status);
+  rt::Task<Status> Transmit(Bytes head, std::vector<base::Buffer> payload);
+
+  Services services_;
+  const std::unique_ptr<fabric::Endpoint> endpoint_;
+  std::optional<auth::SessionGrant> grant_;  // after Hello
+  std::optional<auth::MessageMac> mac_;
+  std::bitset<16> allowed_;                  // by type: what the session's rights permit
+  uint64_t received_ = 0;
+  uint64_t sent_ = 0;
+  bool draining_ = false;
+  rt::Gate gate_;
+  std::unordered_map<uint64_t, Request*> running_;  // by request number; owned by their coroutines
+  PutStreams streams_;
+};
+
+// The handlers, each in its own file. They decode the body, do the work and reply, errors included.
+rt::Task<void> HandleGet(Connection& connection, Request& request);
+rt::Task<void> HandlePut(Connection& connection, Request& request);
+rt::Task<void> HandleExists(Connection& connection, Request& request);
+rt::Task<void> HandlePutBegin(Connection& connection, Request& request);
+rt::Task<void> HandlePutData(Connection& connection, Request& request);
+rt::Task<void> HandlePutCommit(Connection& connection, Request& request);
+rt::Task<void> HandlePutAbort(Connection& connection, Request& request);
+
+}  // namespace forebay::native

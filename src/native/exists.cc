@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exists: which of many names hold an object. All are asked for at once; what the store answers without suspending costs
+// one frame per name.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "native/connection.h"
+#include "native/forked.h"
+
+namespace forebay::native {
+namespace {
+
+struct Lookup {
+  rt::WaitGroup running;
+  std::vector<Result<store::ObjectInfo>> found;
+};
+
+Forked Find(Lookup& lookup, store::ObjectStore& store, const store::Context& context, const wire::ExistsItem& item,
+            size_t index) {
+  lookup.found[index] = co_await store.Stat(context, std::string(item.bucket), std::string(item.key));
+  lookup.running.Done();
+}
+
+}  // namespace
+
+rt::Task<void> HandleExists(Connection& connection, Request& request) {
+  const Result<wire::ExistsRequest> ask = wire::DecodeBody<wire::ExistsRequest>(request.body);
+  if (!ask.ok()) {
+    (void)co_await connection.ReplyError(request.header, ask.status());
+    co_return;
+  }
+  Lookup lookup{.running = rt::WaitGroup(request.context.reactor), .found = {}};
+  lookup.found.resize(ask->items.size());
+  lookup.running.Add(ask->items.size());
+  for (size_t i = 0; i < ask->items.size(); ++i)
+    Find(lookup, connection.services().store, request.context, ask->items[i], i);
+  co_await lookup.running.Wait();
+
+  wire::StoredListReply reply;
+  reply.items.reserve(lookup.found.size());
+  for (const Result<store::ObjectInfo>& found : lookup.found) {
+    if (found.ok()) {
+      reply.items.push_back({.size = found->size_bytes, .version = found->version, .crc32c = found->crc32c,
+                             .etag = found->etag});
+    } else {
+      reply.items.push_back({.code = found.error().code(), .message = found.error().message()});
+    }
+  }
+  (void)co_await connection.Reply(request, reply);
+}
+
+}  // namespace forebay::native

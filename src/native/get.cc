@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Get: a batch of ranged reads into one region of the client's memory, or into the reply.
+//
+// First every item is opened, and read at once when it is small: hot objects cost no suspension. Then the pieces, small
+// items whole and large ones in chunks, go to the client in order, neighbours in the region together in one transfer,
+// while later chunks are being read: disk and wire overlap within a window of bytes that the request took at its start.
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/checksum.h"
+#include "native/connection.h"
+#include "native/forked.h"
+
+namespace forebay::native {
+namespace {
+
+/// An item of at most this size is read while it is opened, and shares a transfer with its neighbours.
+constexpr uint64_t kSmallBytes = 64 * base::kKiB;
+
+/// The answer to one item, as it grows.
+struct Item {
+  const wire::GetItem* ask = nullptr;
+  std::unique_ptr<store::ObjectReader> reader;
+  Status status;
+  uint64_t size = 0;       // bytes to deliver
+  uint64_t planned = 0;    // of them, in pieces so far
+  uint64_t taken = 0;      // of them, read and checksummed, in order
+  uint32_t crc32c = base::kCrc32cEmpty;
+  std::optional<store::ReadData> whole;  // of a small item
+};
+
+/// A run of bytes of one item, on its way from the store to the client.
+struct Piece {
+  Item* item;
+  uint64_t offset;  // in what the item delivers
+  uint64_t length;
+  bool ready = false;
+  Result<store::ReadData> data = store::ReadData{};
+};
+
+class GetRun {
+ public:
+  GetRun(Connection& connection, Request& request, wire::GetRequest ask)
+      : connection_(connection),
+        request_(request),
+        ask_(std::move(ask)),
+        window_bytes_(0),
+        progress_(request.context.reactor) {}
+
+  rt::Task<void> Run();
+
+ private:
+  Status Check();
+  rt::Task<void> Open();
+  Forked OpenItem(Item& item);
+  bool FitsInline() const;
+  rt::Task<Status> Transfer();
+  void PlanReads();
+  Forked ReadPiece(Piece& piece);
+  bool WriteReady();
+  bool Take(Piece& piece, std::vector<base::Buffer>& out);
+  Forked WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data);
+  rt::Task<Status> Reply(bool inlined);
+
+  Connection& connection_;
+  Request& request_;
+  const wire::GetRequest ask_;
+  std::vector<Item> items_;
+  uint64_t asked_bytes_ = 0;
+  uint64_t window_bytes_;
+  uint64_t held_bytes_ = 0;  // read or being read, and not yet delivered
+  std::deque<Piece> pieces_;
+  size_t next_item_ = 0;     // whose pieces are planned next
+  size_t running_ = 0;       // forks
+  rt::Event progress_;       // a fork ended
+  Status failed_;            // of the whole request
+};
+
+Status GetRun::Check() {
+  if (!ask_.region.present() && !ask_.inline_allowed)
+    return Status::InvalidArgument("a Get names no region and does not allow inline results");
+  if (ask_.region.present() && !ask_.region.writable)
+    return Status::InvalidArgument("the region of a Get must be writable for the server");
+  // Without a region the results must fit the reply; any other length is bounded by the region, so the sum cannot wrap
+  // before it passes what a request may hold at once, where it stops to matter.
+  const uint64_t room = ask_.region.present() ? ask_.region.length : base::kMaxInlineBytes;
+  for (const wire::GetItem& item : ask_.items) {
+    const uint64_t offset = ask_.region.present() ? item.region_offset : 0;
+    if (!base::RangeFits(offset, item.length, room))
+      return Status::InvalidArgument("{} bytes at {} of a region of {} for `{}/{}`", item.length, offset, room, item.bucket,
+                                     item.key);
+    asked_bytes_ = asked_bytes_ > UINT64_MAX - item.length ? UINT64_MAX : asked_bytes_ + item.length;
+  }
+  if (!ask_.region.present() && asked_bytes_ > base::kMaxInlineBytes)
+    return Status::InvalidArgument("a Get of {} bytes without a region; at most {} fit a reply", asked_bytes_,
+                                   base::kMaxInlineBytes);
+  return {};
+}
+
+rt::Task<void> GetRun::Run() {
+  const Status checked = Check();
+  if (!checked.ok()) {
+    (void)co_await connection_.ReplyError(request_.header, checked);
+    co_return;
+  }
+  const ServerOptions& options = connection_.services().options;
+  window_bytes_ = std::min<uint64_t>(asked_bytes_, options.request_window_bytes);
+  rt::Semaphore& payload = connection_.services().payload;
+  if (!co_await payload.Acquire(window_bytes_, {.token = &request_.cancel, .deadline = request_.context.deadline})) {
+    const Status stopped = request_.Stopped();
+    (void)co_await connection_.ReplyError(
+        request_.header, stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Get in time") : stopped);
+    co_return;
+  }
+  const rt::Units units(payload, window_bytes_);
+
+  co_await Open();
+  const bool inlined = FitsInline();
+  if (!inlined) failed_ = co_await Transfer();
+  if (failed_.ok()) {
+    (void)co_await Reply(inlined);
+  } else {
+    (void)co_await connection_.ReplyError(request_.header, failed_);
+  }
+}
+
+// ---- opening ----
+
+rt::Task<void> GetRun::Open() {
+  items_.resize(ask_.items.size());
+  for (size_t i = 0; i < items_.size(); ++i) {
+    items_[i].ask = &ask_.items[i];
+    ++running_;
+    OpenItem(items_[i]);
+  }
+  while (running_ != 0) {
+    co_await progress_.Wait();
+    progress_.Reset();
+  }
+}
+
+Forked GetRun::OpenItem(Item& item) {
+  const wire::GetItem& ask = *item.ask;
+  auto condition = ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
+  auto reader = co_await connection_.services().store.Open(request_.context, std::string(ask.bucket),
+                                                           std::string(ask.key), std::move(condition));
+  if (!reader.ok()) {
+    item.status = reader.status();
+  } else if (const uint64_t total = (*reader)->info().size_bytes; ask.offset > total) {
+    item.status = Status::OutOfRange("`{}/{}` has {} bytes; {} is behind its end", ask.bucket, ask.key, total, ask.offset);
+  } else {
+    item.reader = *std::move(reader);
+    item.size = std::min(ask.length, total - ask.offset);
+    if (item.size != 0 && item.size <= kSmallBytes && held_bytes_ + item.size <= window_bytes_) {
+      held_bytes_ += item.size;
+      auto data = co_await item.reader->Read(request_.context, ask.offset, item.size);
+      if (data.ok()) {
+        item.whole = *std::move(data);
+      } else {
+        item.status = data.status();
+        held_bytes_ -= item.size;
+      }
+    }
+  }
+  --running_;
+  progress_.Set();
+}
+
+bool GetRun::FitsInline() const {
+  if (!ask_.inline_allowed) return false;
+  uint64_t total = 0;
+  for (const Item& item : items_) {
+    if (!item.status.ok()) continue;
+    if (item.size != 0 && !item.whole.has_value()) return false;
+    total += item.size;  // at most kSmallBytes each
+  }
+  return total <= base::kMaxInlineBytes;
+}
+
+// ---- moving ----
+
+rt::Task<Status> GetRun::Transfer() {
+  for (;;) {
+    if (failed_.ok()) failed_ = request_.Stopped();
+    if (failed_.ok()) {
+      do PlanReads();
+      while (WriteReady());
+    }
+    const bool done = pieces_.empty() && next_item_ == items_.size();
+    if (running_ == 0 && (done || !failed_.ok())) break;
+    co_await progress_.Wait();
+    progress_.Reset();
+  }
+  co_return failed_;
+}
+
+/// Starts reads, in order, as far as the window allows. What was read while opening holds its part of it already.
+void GetRun::PlanReads() {
+  while (next_item_ < items_.size()) {
+    Item& item = items_[next_item_];
+    if (!item.status.ok() || item.planned == item.size) {
+      ++next_item_;
+      continue;
+    }
+    if (item.whole.has_value()) {
+      Piece& piece = pieces_.emplace_back(&item, 0, item.size);
+      piece.data = *std::move(item.whole);
+      piece.ready = true;
+      item.planned = item.size;
+      continue;
+    }
+    const uint64_t length = std::min<uint64_t>(item.size - item.planned, base::kMaxChunkBytes);
+    if (held_bytes_ != 0 && held_bytes_ + length > window_bytes_) return;
+    held_bytes_ += length;
+    Piece& piece = pieces_.emplace_back(&item, item.planned, length);
+    item.planned += length;
+    ++running_;
+    ReadPiece(piece);
+  }
+}
+
+Forked GetRun::ReadPiece(Piece& piece) {
+  piece.data = co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset, piece.length);
+  piece.ready = true;
+  --running_;
+  progress_.Set();
+}
+
+/// Takes the finished pieces at the front that lie side by side in the region and starts one transfer of them. False when
+/// the first one is not finished; after true there may be more, or room to read more.
+bool GetRun::WriteReady() {
+  if (pieces_.empty() || !pieces_.front().ready) return false;
+  std::vector<base::Buffer> data;
+  uint64_t start = 0;
+  uint64_t length = 0;
+  while (!pieces_.empty() && pieces_.front().ready) {
+    Piece& piece = pieces_.front();
+    const uint64_t at = piece.item->ask->region_offset + piece.offset;
+    if (length != 0 && (at != start + length || length + piece.length > base::kMaxChunkBytes)) break;
+    if (Take(piece, data)) {
+      if (length == 0) start = at;
+      length += piece.length;
+    }
+    pieces_.pop_front();
+  }
+  if (length == 0) return true;  // all of them failed
+  ++running_;
+  WriteRun(start, length, std::move(data));
+  return true;
+}
+
+/// Moves the piece's buffers to `out` and extends the item's checksum. False when the item has failed.
+bool GetRun::Take(Piece& piece, std::vector<base::Buffer>& out) {
+  Item& item = *piece.item;
+  if (item.status.ok() && !piece.data.ok()) item.status = piece.data.status();
+  if (item.status.ok() && piece.data->size_bytes != piece.length)
+    item.status = Status::Internal("the store gave {} of {} bytes of `{}/{}`", piece.data->size_bytes, piece.length,
+                                   item.ask->bucket, item.ask->key);
+  if (!item.status.ok()) {
+    held_bytes_ -= piece.length;
+    return false;
+  }
+  item.crc32c = item.taken == 0 ? piece.data->crc32c
+                                : base::Crc32cCombine(item.crc32c, piece.data->crc32c, piece.length);
+  item.taken += piece.length;
+  if (out.empty()) out = std::move(piece.data->buffers);
+  else std::ranges::move(piece.data->buffers, std::back_inserter(out));
+  return true;
+}
+
+Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data) {
+  request_.transfers.Add();
+  const fabric::RegionToken region{.key = ask_.region.key, .length = ask_.region.length,
+                                   .direction = fabric::Direction::kPeerWrites};
+  const Status written = co_await connection_.endpoint().Write(region, region_offset, std::move(data),
+                                                               request_.context.deadline);
+  request_.transfers.Done();
+  if (failed_.ok()) failed_ = written;
+  held_bytes_ -= length;
+  --running_;
+  progress_.Set();
+}
+
+// ---- answering ----
+
+rt::Task<Status> GetRun::Reply(bool inlined) {
+  wire::GetReply reply;
+  reply.inlined = inlined;
+  reply.items.reserve(items_.size());
+  std::vector<base::Buffer> payload;
+  for (Item& item : items_) {
+    if (inlined && item.whole.has_value()) {
+      item.crc32c = item.whole->crc32c;
+      std::ranges::move(item.whole->buffers, std::back_inserter(payload));
+    }
+    if (!item.status.ok()) {
+      reply.items.push_back({.code = item.status.code(), .message = item.status.message()});
+      continue;
+    }
+    const store::ObjectInfo& info = item.reader->info();
+    reply.items.push_back({.size = item.size, .total_size = info.size_bytes, .version = info.version,
+                           .crc32c = item.crc32c, .etag = info.etag});
+  }
+  return connection_.Reply(request_, reply, std::move(payload));
+}
+
+}  // namespace
+
+rt::Task<void> HandleGet(Connection& connection, Request& request) {
+  Result<wire::GetRequest> ask = wire::DecodeBody<wire::GetRequest>(request.body);
+  if (!ask.ok()) {
+    (void)co_await connection.ReplyError(request.header, ask.status());
+    co_return;
+  }
+  GetRun run(connection, request, *std::move(ask));
+  co_await run.Run();
+}
+
+}  // namespace forebay::native

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Put: a batch of whole objects, each fetched from the client in chunks, written and committed on its own. Items run
+// concurrently, so that their commits share the store's flushes; their chunks share the request's window of bytes. The store
+// compares the content's checksum with the client's at Commit: a pass over the bytes that it makes anyway.
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "native/connection.h"
+#include "native/forked.h"
+#include "native/payload.h"
+
+namespace forebay::native {
+namespace {
+
+/// Chunks of one item that are fetched ahead of the store's writing.
+constexpr size_t kChunksAhead = 4;
+
+struct Chunk {
+  uint64_t offset;
+  uint64_t size;
+  bool ready = false;
+  Result<std::vector<base::Buffer>> data = std::vector<base::Buffer>();
+};
+
+class PutRun {
+ public:
+  PutRun(Connection& connection, Request& request, wire::PutRequest ask, uint64_t window_bytes)
+      : connection_(connection),
+        request_(request),
+        ask_(std::move(ask)),
+        results_(ask_.items.size(), Status::Internal("not begun")),
+        running_(request.context.reactor),
+        window_(request.context.reactor, window_bytes) {}
+
+  rt::Task<void> Run();
+
+ private:
+  Forked RunItem(size_t index);
+  rt::Task<Result<store::ObjectInfo>> StoreItem(const wire::PutItem& item);
+  rt::Task<Status> Move(const wire::PutItem& item, const store::Context& context, store::ObjectWriter& writer);
+  Forked FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress);
+  PayloadSource SourceOf(const wire::PutItem& item) const { return {item.source, ask_.region}; }
+
+  Connection& connection_;
+  Request& request_;
+  const wire::PutRequest ask_;
+  std::vector<Result<store::ObjectInfo>> results_;
+  rt::WaitGroup running_;
+  rt::Semaphore window_;  // bytes
+};
+
+rt::Task<void> PutRun::Run() {
+  running_.Add(ask_.items.size());
+  for (size_t i = 0; i < ask_.items.size(); ++i) RunItem(i);
+  co_await running_.Wait();
+
+  wire::StoredListReply reply;
+  reply.items.reserve(results_.size());
+  for (const Result<store::ObjectInfo>& result : results_) {
+    if (result.ok()) {
+      reply.items.push_back({.size = result->size_bytes, .version = result->version, .crc32c = result->crc32c,
+                             .etag = result->etag});
+    } else {
+      reply.items.push_back({.code = result.error().code(), .message = result.error().message()});
+    }
+  }
+  (void)co_await connection_.Reply(request_, reply);
+}
+
+Forked PutRun::RunItem(size_t index) {
+  results_[index] = co_await StoreItem(ask_.items[index]);
+  running_.Done();
+}
+
+store::PutOptions OptionsOf(const wire::PutItem& item) {
+  store::PutOptions options;
+  options.condition = ToCondition(item.condition, item.etag);
+  options.size_bytes = item.size;
+  for (const auto& [name, value] : item.metadata) options.metadata.emplace(name, value);
+  return options;
+}
+
+rt::Task<Result<store::ObjectInfo>> PutRun::StoreItem(const wire::PutItem& item) {
+  FB_CO_TRY(CheckSource(request_, SourceOf(item), item.source_offset, item.size));
+  const store::Context context{.reactor = request_.context.reactor, .tenant = request_.context.tenant,
+                               .operation = item.operation, .deadline = request_.context.deadline};
+  FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
+               co_await connection_.services().store.Put(context, std::string(item.bucket), std::string(item.key),
+                                                         OptionsOf(item)));
+  FB_CO_TRY(co_await Move(item, context, *writer));
+  FB_CO_TRY(request_.Stopped());
+  co_return co_await writer->Commit(context, item.crc32c);
+}
+
+/// Fetches a few chunks ahead and writes them in order. Every fetch has ended when this returns.
+rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& context, store::ObjectWriter& writer) {
+  std::deque<Chunk> chunks;
+  rt::Event progress(context.reactor);
+  uint64_t planned = 0;
+  Status status;
+  while (!chunks.empty() || (status.ok() && planned < item.size)) {
+    while (status.ok() && planned < item.size && chunks.size() < kChunksAhead) {
+      const uint64_t size = std::min<uint64_t>(item.size - planned, base::kMaxChunkBytes);
+      Chunk& chunk = chunks.emplace_back(planned, size);
+      planned += size;
+      FetchChunk(item, writer, chunk, progress);
+    }
+    Chunk& front = chunks.front();
+    while (!front.ready) {
+      co_await progress.Wait();
+      progress.Reset();
+    }
+    if (status.ok()) status = front.data.status();
+    if (front.data.ok()) {
+      for (base::Buffer& buffer : *front.data) {
+        if (status.ok()) status = co_await writer.Write(context, std::move(buffer));
+      }
+      window_.Release(front.size);
+    }
+    chunks.pop_front();
+  }
+  co_return status;
+}
+
+/// A chunk that is ready with data holds its size of the window.
+Forked PutRun::FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress) {
+  if (!co_await window_.Acquire(chunk.size, {.token = &request_.cancel, .deadline = request_.context.deadline})) {
+    const Status stopped = request_.Stopped();
+    chunk.data = stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a chunk in time") : stopped;
+  } else {
+    chunk.data = co_await Fetch(connection_, request_, writer, SourceOf(item), item.source_offset + chunk.offset, chunk.size);
+    if (!chunk.data.ok()) window_.Release(chunk.size);
+  }
+  chunk.ready = true;
+  progress.Set();
+}
+
+}  // namespace
+
+rt::Task<void> HandlePut(Connection& connection, Request& request) {
+  Result<wire::PutRequest> ask = wire::DecodeBody<wire::PutRequest>(request.body);
+  if (!ask.ok()) {
+    (void)co_await connection.ReplyError(request.header, ask.status());
+    co_return;
+  }
+  // Sizes that lie beyond the source are refused item by item; here they only must not wrap.
+  uint64_t total = 0;
+  const ServerOptions& options = connection.services().options;
+  for (const wire::PutItem& item : ask->items) total += std::min<uint64_t>(item.size, options.request_window_bytes);
+  const size_t window = std::min<uint64_t>(total, options.request_window_bytes);
+  rt::Semaphore& payload = connection.services().payload;
+  if (!co_await payload.Acquire(window, {.token = &request.cancel, .deadline = request.context.deadline})) {
+    const Status stopped = request.Stopped();
+    (void)co_await connection.ReplyError(
+        request.header, stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Put in time") : stopped);
+    co_return;
+  }
+  const rt::Units units(payload, window);
+  PutRun run(connection, request, *std::move(ask), window);
+  co_await run.Run();
+}
+
+}  // namespace forebay::native

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four requests of a put of unknown size.
+#include <string>
+#include <utility>
+
+#include "base/checksum.h"
+#include "native/connection.h"
+#include "native/payload.h"
+
+namespace forebay::native {
+namespace {
+
+Status NoSuchStream(uint64_t handle) {
+  return Status::NotFound("there is no open put {} on this connection; it was finished, or given up for being idle", handle);
+}
+
+rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::PutBeginRequest ask, wire::DecodeBody<wire::PutBeginRequest>(request.body));
+  const auto full = [&connection] {
+    return connection.streams().full() ? Status::ResourceExhausted("{} puts of unknown size are open on this connection",
+                                                                   connection.services().options.max_streams)
+                                       : Status();
+  };
+  FB_CO_TRY(full());
+  store::PutOptions options;
+  options.condition = ToCondition(ask.condition, ask.etag);
+  options.size_bytes = ask.size;
+  for (const auto& [name, value] : ask.metadata) options.metadata.emplace(name, value);
+  FB_CO_ASSIGN(std::unique_ptr<store::ObjectWriter> writer,
+               co_await connection.services().store.Put(request.context, std::string(ask.bucket), std::string(ask.key),
+                                                        std::move(options)));
+  FB_CO_TRY(full());  // others may have come while the store worked
+  FB_CO_TRY(request.Stopped());
+  co_return wire::PutBeginReply{.handle = connection.streams().Add(std::move(writer))};
+}
+
+/// Whether the piece may follow those before it.
+Status CheckPiece(const PutStream& stream, const wire::PutDataRequest& ask) {
+  FB_TRY(stream.status);
+  if (ask.offset != stream.announced)
+    return Status::InvalidArgument("a piece at {} follows {} bytes: pieces come in order", ask.offset, stream.announced);
+  if (stream.ragged)
+    return Status::InvalidArgument("a piece follows one whose size is not a multiple of {}", base::Arena::kPage);
+  if (ask.size > base::kMaxObjectBytes - stream.announced)
+    return Status::InvalidArgument("an object has at most {} bytes", base::kMaxObjectBytes);
+  return {};
+}
+
+rt::Task<Status> CheckAndWrite(Request& request, PutStream& stream, const wire::PutDataRequest& ask,
+                               std::vector<base::Buffer> data) {
+  uint32_t crc32c = base::kCrc32cEmpty;
+  for (const base::Buffer& buffer : data) crc32c = base::Crc32cExtend(crc32c, buffer.view());
+  if (crc32c != ask.crc32c)
+    co_return Status::DataLoss("a piece of {} bytes at {} arrived with checksum {:08x} instead of {:08x}", ask.size,
+                               ask.offset, crc32c, ask.crc32c);
+  while (stream.status.ok() && stream.written != ask.offset) co_await stream.progress.Wait();
+  for (base::Buffer& buffer : data) {
+    FB_CO_TRY(stream.status);
+    FB_CO_TRY(co_await stream.writer->Write(request.context, std::move(buffer)));
+  }
+  stream.written += ask.size;
+  co_return stream.status;
+}
+
+rt::Task<Status> TakePiece(Connection& connection, Request& request, PutStream& stream, const wire::PutDataRequest& ask) {
+  rt::Semaphore& payload = connection.services().payload;
+  const bool held = co_await payload.Acquire(ask.size, {.token = &request.cancel, .deadline = request.context.deadline});
+  if (!held) {
+    FB_CO_TRY(request.Stopped());
+    co_return Status::DeadlineExceeded("the server had no memory for a piece in time");
+  }
+  const rt::Units units(payload, ask.size);
+  FB_CO_TRY(stream.status);
+  FB_CO_ASSIGN(std::vector<base::Buffer> data,
+               co_await Fetch(connection, request, *stream.writer, {ask.source, ask.region}, ask.region_offset, ask.size));
+  co_return co_await CheckAndWrite(request, stream, ask, std::move(data));
+}
+
+rt::Task<Result<wire::PutDataReply>> Data(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::PutDataRequest ask, wire::DecodeBody<wire::PutDataRequest>(request.body));
+  PutStream* const stream = connection.streams().Find(ask.handle);
+  if (stream == nullptr) co_return NoSuchStream(ask.handle);
+  Status status = CheckPiece(*stream, ask);
+  if (status.ok()) status = CheckSource(request, {ask.source, ask.region}, ask.region_offset, ask.size);
+  if (status.ok()) {
+    stream->announced += ask.size;
+    stream->ragged = ask.size % base::Arena::kPage != 0;
+    ++stream->pieces;
+    status = co_await TakePiece(connection, request, *stream, ask);
+    --stream->pieces;
+  }
+  if (!status.ok()) stream->Fail(status.WithContext("an earlier piece failed"));
+  const uint64_t received = stream->written;
+  stream->Progress();  // from here on the stream may be gone
+  if (!status.ok()) co_return status;
+  co_return wire::PutDataReply{.received = received};
+}
+
+/// Waits until no piece of a stream that was taken out is in progress.
+rt::Task<void> Settle(PutStream& stream) {
+  while (stream.pieces != 0) co_await stream.progress.Wait();
+}
+
+rt::Task<Result<store::ObjectInfo>> Commit(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::PutCommitRequest ask, wire::DecodeBody<wire::PutCommitRequest>(request.body));
+  const std::unique_ptr<PutStream> stream = connection.streams().Take(ask.handle);
+  if (stream == nullptr) co_return NoSuchStream(ask.handle);
+  co_await Settle(*stream);
+  FB_CO_TRY(stream->status);
+  FB_CO_TRY(request.Stopped());
+  if (ask.size != stream->written)
+    co_return Status::DataLoss("a put of {} bytes is to be committed, but {} came", ask.size, stream->written);
+  co_return co_await stream->writer->Commit(request.context, ask.crc32c);
+}
+
+rt::Task<Result<wire::EmptyReply>> Abort(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::PutAbortRequest ask, wire::DecodeBody<wire::PutAbortRequest>(request.body));
+  const std::unique_ptr<PutStream> stream = connection.streams().Take(ask.handle);
+  if (stream == nullptr) co_return NoSuchStream(ask.handle);
+  stream->Fail(Status::Aborted("the put was aborted"));
+  co_await Settle(*stream);
+  co_return wire::EmptyReply{};
+}
+
+template <typename Body>
+rt::Task<void> Answer(Connection& connection, Request& request, Result<Body> result) {
+  if (result.ok()) (void)co_await connection.Reply(request, *result);
+  else (void)co_await connection.ReplyError(request.header, result.status());
+}
+
+}  // namespace
+
+rt::Task<void> HandlePutBegin(Connection& connection, Request& request) {
+  co_await Answer(connection, request, co_await Begin(connection, request));
+}
+
+rt::Task<void> HandlePutData(Connection& connection, Request& request) {
+  co_await Answer(connection, request, co_await Data(connection, request));
+}
+
+rt::Task<void> HandlePutCommit(Connection& connection, Request& request) {
+  const Result<store::ObjectInfo> stored = co_await Commit(connection, request);
+  if (stored.ok()) {
+    const wire::StoredReply reply{.size = stored->size_bytes, .version = stored->version, .crc32c = stored->crc32c,
+                                  .etag = stored->etag};
+    (void)co_await connection.Reply(request, reply);
+  } else {
+    (void)co_await connection.ReplyError(request.header, stored.status());
+  }
+}
+
+rt::Task<void> HandlePutAbort(Connection& connection, Request& request) {
+  co_await Answer(connection, request, co_await Abort(connection, request));
+}
+
+}  // namespace forebay::native
