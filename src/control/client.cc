@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/client.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include <grpcpp/create_channel.h>
+
+#include "auth/hkdf.h"
+#include "auth/rpc_auth.h"
+#include "control/convert.h"
+#include "control/grpc_status.h"
+#include "rt/address.h"
+#include "wire/control.grpc.pb.h"
+
+namespace forebay::control {
+
+namespace {
+
+/// A page of 1,000 objects with the longest keys and metadata has about 10 MiB.
+constexpr int kMaxResponseBytes = 32 * 1024 * 1024;
+
+/// What gRPC calls the address. Numbers go without a resolver; "dns:" keeps a name from being read as another
+/// scheme.
+Result<std::string> TargetOf(const std::string& server) {
+  const Result<rt::SocketAddress> address = rt::SocketAddress::ParseHostPort(server);
+  if (address.ok()) return (address->family() == AF_INET6 ? "ipv6:" : "ipv4:") + address->ToString();
+  const Result<rt::HostPort> parts = rt::SplitHostPort(server);
+  if (!parts.ok()) return parts.error().WithContext(fmt::format("server address `{}`", server));
+  return "dns:///" + server;
+}
+
+}  // namespace
+
+class ControlClient::Impl {
+ public:
+  Impl(Options options, const std::string& target, auth::Credentials credentials, const base::Clock& clock,
+       base::Random& random)
+      : options_(std::move(options)), credentials_(std::move(credentials)), clock_(clock), random_(random) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
+    // A server that was restarted is found again soon, not after gRPC's two minutes.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // a call sent again would carry a used proof
+    channel_ = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+    sessions = pb::Sessions::NewStub(channel_);
+    buckets = pb::Buckets::NewStub(channel_);
+    objects = pb::Namespace::NewStub(channel_);
+    admin = pb::Admin::NewStub(channel_);
+  }
+
+  /// One signed call of `name` ("Buckets/List") through its stub's function.
+  template <typename Stub, typename Request, typename Response>
+  Status Call(std::string_view name, const std::unique_ptr<Stub>& stub,
+              grpc::Status (Stub::*function)(grpc::ClientContext*, const Request&, Response*),
+              const std::type_identity_t<Request>& request, std::type_identity_t<Response>* response,
+              base::Duration timeout) {
+    const std::string path = "/forebay.control.v1." + std::string(name);
+    const base::Duration limit =
+        std::min(timeout > base::Duration::zero() ? timeout : options_.call_timeout, base::kMaxWait);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::duration_cast<std::chrono::system_clock::duration>(limit));
+    if (!credentials_.id.empty()) {
+      context.AddMetadata(std::string(auth::kRpcAuthKey),
+                          auth::SignRpc(credentials_, path, clock_.WallNow(), random_));
+    }
+    return Explain(((*stub).*function)(&context, request, response), limit);
+  }
+
+  Result<ClientSession> OpenSession(base::Duration timeout);
+
+  std::unique_ptr<pb::Sessions::Stub> sessions;
+  std::unique_ptr<pb::Buckets::Stub> buckets;
+  std::unique_ptr<pb::Namespace::Stub> objects;
+  std::unique_ptr<pb::Admin::Stub> admin;
+
+ private:
+  /// The server's errors as they are; what gRPC itself says about connections in words that help.
+  Status Explain(const grpc::Status& status, base::Duration limit) const {
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+        status.error_message().starts_with("failed to connect")) {
+      return Status::Unavailable("no Forebay server answers at {}; start one with: forebay serve",
+                                 options_.server);
+    }
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      return Status::DeadlineExceeded("the server at {} did not answer within {} ms", options_.server,
+                                      std::chrono::ceil<std::chrono::milliseconds>(limit).count());
+    }
+    return FromGrpc(status);
+  }
+
+  const Options options_;
+  const auth::Credentials credentials_;
+  const base::Clock& clock_;
+  base::Random& random_;
+  std::shared_ptr<grpc::Channel> channel_;  // shared with the stubs, as gRPC wants it
+};
+
+Result<ClientSession> ControlClient::Impl::OpenSession(base::Duration timeout) {
+  auth::SessionNonce client_nonce;
+  random_.Fill(client_nonce);
+  pb::OpenSessionRequest request;
+  request.set_client_nonce(client_nonce.data(), client_nonce.size());
+  pb::OpenSessionResponse response;
+  FB_TRY(Call("Sessions/Open", sessions, &pb::Sessions::Stub::Open, request, &response, timeout));
+  auth::SessionNonce server_nonce;
+  if (response.server_nonce().size() != server_nonce.size() || response.session_id() == 0) {
+    return Status::Internal(
+        "the server at {} opened a session without an id or a nonce; its version does not fit this "
+        "program's",
+        options_.server);
+  }
+  std::memcpy(server_nonce.data(), response.server_nonce().data(), server_nonce.size());
+  ClientSession session;
+  session.id = response.session_id();
+  session.tenant = TenantId{response.tenant()};
+  session.key =
+      auth::SessionKeyOf(credentials_.secret, client_nonce, server_nonce, session.id, session.tenant);
+  session.data_endpoint = response.data_endpoint();
+  session.fabric = response.fabric();
+  session.expires_in = std::chrono::milliseconds(
+      std::min<uint64_t>(response.expires_in_ms(),
+                         std::chrono::duration_cast<std::chrono::milliseconds>(base::kMaxWait).count()));
+  session.max_batch_items = response.limits().max_batch_items();
+  session.max_message_bytes = response.limits().max_message_bytes();
+  session.max_inline_bytes = response.limits().max_inline_bytes();
+  session.max_chunk_bytes = response.limits().max_chunk_bytes();
+  return session;
+}
+
+Result<std::unique_ptr<ControlClient>> ControlClient::Create(Options options, auth::Credentials credentials,
+                                                             const base::Clock& clock, base::Random& random) {
+  QuietLibraryLogs();
+  FB_ASSIGN(const std::string target, TargetOf(options.server));
+  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(credentials), clock, random);
+  return std::unique_ptr<ControlClient>(new ControlClient(std::move(impl)));
+}
+
+ControlClient::ControlClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ControlClient::~ControlClient() = default;
+
+Result<ClientSession> ControlClient::OpenSession(base::Duration timeout) {
+  return impl_->OpenSession(timeout);
+}
+
+Status ControlClient::CloseSession(uint64_t session_id, base::Duration timeout) {
+  pb::CloseSessionRequest request;
+  request.set_session_id(session_id);
+  pb::CloseSessionResponse response;
+  return impl_->Call("Sessions/Close", impl_->sessions, &pb::Sessions::Stub::Close, request, &response,
+                     timeout);
+}
+
+Status ControlClient::CreateBucket(const std::string& name, store::BucketClass bucket_class,
+                                   const OperationId& operation, base::Duration timeout) {
+  pb::CreateBucketRequest request;
+  request.set_name(name);
+  request.set_bucket_class(ToMessage(bucket_class));
+  request.set_operation_id(ToBytes(operation));
+  pb::CreateBucketResponse response;
+  return impl_->Call("Buckets/Create", impl_->buckets, &pb::Buckets::Stub::Create, request, &response,
+                     timeout);
+}
+
+Status ControlClient::DeleteBucket(const std::string& name, const OperationId& operation,
+                                   base::Duration timeout) {
+  pb::DeleteBucketRequest request;
+  request.set_name(name);
+  request.set_operation_id(ToBytes(operation));
+  pb::DeleteBucketResponse response;
+  return impl_->Call("Buckets/Delete", impl_->buckets, &pb::Buckets::Stub::Delete, request, &response,
+                     timeout);
+}
+
+Result<store::BucketInfo> ControlClient::GetBucket(const std::string& name, base::Duration timeout) {
+  pb::GetBucketRequest request;
+  request.set_name(name);
+  pb::GetBucketResponse response;
+  FB_TRY(impl_->Call("Buckets/Get", impl_->buckets, &pb::Buckets::Stub::Get, request, &response, timeout));
+  return FromMessage(response.bucket());
+}
+
+Result<BucketPage> ControlClient::ListBuckets(const std::string& start_after, uint32_t limit,
+                                              base::Duration timeout) {
+  pb::ListBucketsRequest request;
+  request.set_start_after(start_after);
+  request.set_limit(limit);
+  pb::ListBucketsResponse response;
+  FB_TRY(impl_->Call("Buckets/List", impl_->buckets, &pb::Buckets::Stub::List, request, &response, timeout));
+  BucketPage page{.truncated = response.truncated()};
+  for (const pb::Bucket& message : response.buckets()) {
+    FB_ASSIGN(store::BucketInfo bucket, FromMessage(message));
+    page.buckets.push_back(std::move(bucket));
+  }
+  return page;
+}
+
+Result<store::ListPage> ControlClient::List(const std::string& bucket, const store::ListOptions& options,
+                                            base::Duration timeout) {
+  pb::ListObjectsRequest request;
+  request.set_bucket(bucket);
+  request.set_prefix(options.prefix);
+  request.set_delimiter(options.delimiter);
+  request.set_start_after(options.start_after);
+  request.set_limit(options.limit);
+  pb::ListObjectsResponse response;
+  FB_TRY(
+      impl_->Call("Namespace/List", impl_->objects, &pb::Namespace::Stub::List, request, &response, timeout));
+  store::ListPage page{.truncated = response.truncated(), .next_start_after = response.next_start_after()};
+  for (pb::Object& object : *response.mutable_objects())
+    page.objects.push_back(FromMessage(std::move(object)));
+  page.common_prefixes.assign(response.common_prefixes().begin(), response.common_prefixes().end());
+  return page;
+}
+
+Result<store::ObjectInfo> ControlClient::Stat(const std::string& bucket, const std::string& key,
+                                              base::Duration timeout) {
+  pb::StatObjectRequest request;
+  request.set_bucket(bucket);
+  request.set_key(key);
+  pb::StatObjectResponse response;
+  FB_TRY(
+      impl_->Call("Namespace/Stat", impl_->objects, &pb::Namespace::Stub::Stat, request, &response, timeout));
+  return FromMessage(std::move(*response.mutable_object()));
+}
+
+Status ControlClient::Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
+                             const OperationId& operation, base::Duration timeout) {
+  pb::DeleteObjectRequest request;
+  request.set_bucket(bucket);
+  request.set_key(key);
+  request.set_if_match(if_match);
+  request.set_operation_id(ToBytes(operation));
+  pb::DeleteObjectResponse response;
+  return impl_->Call("Namespace/Delete", impl_->objects, &pb::Namespace::Stub::Delete, request, &response,
+                     timeout);
+}
+
+Result<ServerHealth> ControlClient::Health(base::Duration timeout) {
+  pb::HealthResponse response;
+  FB_TRY(impl_->Call("Admin/Health", impl_->admin, &pb::Admin::Stub::Health, {}, &response, timeout));
+  return ServerHealth{.ready = response.ready(),
+                      .read_only = response.read_only(),
+                      .reason = response.reason(),
+                      .version = response.version()};
+}
+
+Result<ServerStats> ControlClient::Stats(base::Duration timeout) {
+  pb::StatsResponse response;
+  FB_TRY(impl_->Call("Admin/Stats", impl_->admin, &pb::Admin::Stub::Stats, {}, &response, timeout));
+  const uint64_t max_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(base::Duration::max()).count();
+  return ServerStats{.capacity_bytes = response.capacity_bytes(),
+                     .used_bytes = response.used_bytes(),
+                     .sessions = response.sessions(),
+                     .calls_in_progress = response.calls_in_progress(),
+                     .uptime = std::chrono::milliseconds(std::min(response.uptime_ms(), max_ms))};
+}
+
+}  // namespace forebay::control

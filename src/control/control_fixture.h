@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// ControlTest: the fixture of control's tests: a server on a free port over a ProbeStore, one reactor thread,
+// a fake clock, and ways to call it with any proof and any bytes.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "auth/rpc_auth.h"
+#include "base/arena.h"
+#include "control/client.h"
+#include "control/probe_store.h"
+#include "control/server.h"
+#include "rt/reactor_thread.h"
+
+namespace forebay::control {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): tests read better with it
+
+class ControlTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto thread = rt::ReactorThread::Create({.name = "control-test", .clock = &clock_});
+    if (thread.status().code() == Code::kFailedPrecondition) GTEST_SKIP() << thread.status().ToString();
+    ASSERT_TRUE(thread.ok()) << thread.status().ToString();
+    thread_ = *std::move(thread);
+    arena_ = *base::Arena::Create(4 * base::kMiB);
+    store_ = std::make_unique<ProbeStore>(*arena_, clock_, thread_->reactor());
+    Start({.listen = "127.0.0.1:0", .data_endpoint = "127.0.0.1:4711", .version = "1.2.3"});
+  }
+  void TearDown() override {
+    if (server_ != nullptr) server_->Shutdown(5s);
+  }
+
+  Result<std::unique_ptr<ControlServer>> StartAnother(ControlServerOptions options) {
+    return ControlServer::Start(std::move(options), {.store = *store_,
+                                                     .sessions = sessions_,
+                                                     .authenticator = authenticator_,
+                                                     .reactors = {&thread_->reactor()},
+                                                     .clock = clock_,
+                                                     .log = *log_});
+  }
+  void Start(ControlServerOptions options) {
+    client_.reset();
+    server_.reset();
+    auto server = StartAnother(std::move(options));
+    ASSERT_TRUE(server.ok()) << server.status().ToString();
+    server_ = *std::move(server);
+    client_ = Connect(root_);
+  }
+  std::unique_ptr<ControlClient> Connect(const auth::Credentials& credentials) {
+    return *ControlClient::Create({.server = server_->address()}, credentials, clock_, random_);
+  }
+  OperationId Operation() { return OperationId::Generate(random_); }
+
+  /// An object put by the store's own hand.
+  store::ObjectInfo Put(const std::string& bucket, const std::string& key,
+                        store::UserMetadata metadata = {}) {
+    return *thread_->Run([&]() -> rt::Task<Result<store::ObjectInfo>> {
+      const store::Context context{.reactor = thread_->reactor(), .operation = {}};
+      FB_CO_ASSIGN(auto writer, co_await store_->Put(context, bucket, key, {.metadata = metadata}));
+      FB_CO_ASSIGN(base::Buffer buffer, co_await writer->Allocate(context, 3));
+      std::memcpy(buffer.writable().data(), "abc", 3);
+      FB_CO_TRY(co_await writer->Write(context, std::move(buffer)));
+      co_return co_await writer->Commit(context, std::nullopt);
+    });
+  }
+
+  std::string Proof(std::string_view method) {
+    return auth::SignRpc(root_, method, clock_.WallNow(), random_);
+  }
+  /// A call of `method` with `request` as its bytes and each of `proofs` as a `forebay-auth`.
+  Status Call(const std::string& method, const std::vector<std::string>& proofs,
+              const std::string& request = {});
+
+  base::FakeClock clock_;
+  base::SecureRandom random_;
+  std::unique_ptr<base::Log> log_ = base::Log::Discard();
+  const auth::Credentials root_ = auth::Credentials::Generate(random_);
+  auth::SessionTable sessions_{clock_, random_};
+  auth::RpcAuthenticator authenticator_{
+      [this](std::string_view id) { return id == root_.id ? std::optional(root_) : std::nullopt; }, clock_};
+  std::unique_ptr<base::Arena> arena_;
+  std::unique_ptr<rt::ReactorThread> thread_;
+  std::unique_ptr<ProbeStore> store_;
+  std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<ControlClient> client_;
+};
+
+}  // namespace forebay::control

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/convert.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace forebay::control {
+
+namespace {
+
+int64_t UnixMs(base::WallTime time) {
+  return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+base::WallTime FromUnixMs(int64_t ms) {
+  // Within the years that nanoseconds in 64 bits can name: 1678 to 2262.
+  constexpr int64_t kLimit =
+      std::chrono::duration_cast<std::chrono::milliseconds>(base::Duration::max()).count();
+  return base::WallTime(std::chrono::milliseconds(std::clamp(ms, -kLimit, kLimit)));
+}
+
+}  // namespace
+
+void ToMessage(const store::BucketInfo& bucket, pb::Bucket* message) {
+  message->set_name(bucket.name);
+  message->set_bucket_class(ToMessage(bucket.bucket_class));
+  message->set_owner(static_cast<uint64_t>(bucket.owner));
+  message->set_created_unix_ms(UnixMs(bucket.created));
+}
+
+Result<store::BucketInfo> FromMessage(const pb::Bucket& message) {
+  FB_ASSIGN(const store::BucketClass bucket_class, FromMessage(message.bucket_class()));
+  return store::BucketInfo{.name = message.name(),
+                           .owner = TenantId{message.owner()},
+                           .bucket_class = bucket_class,
+                           .created = FromUnixMs(message.created_unix_ms())};
+}
+
+void ToMessage(store::ObjectInfo object, pb::Object* message) {
+  message->set_key(std::move(object.key));
+  message->set_version(object.version);
+  message->set_size_bytes(object.size_bytes);
+  message->set_etag(std::move(object.etag));
+  message->set_crc32c(object.crc32c);
+  message->set_modified_unix_ms(UnixMs(object.modified));
+  for (auto& [name, value] : object.metadata) (*message->mutable_metadata())[name] = std::move(value);
+}
+
+store::ObjectInfo FromMessage(pb::Object message) {
+  store::ObjectInfo object;
+  object.key = std::move(*message.mutable_key());
+  object.version = message.version();
+  object.size_bytes = message.size_bytes();
+  object.etag = std::move(*message.mutable_etag());
+  object.crc32c = message.crc32c();
+  object.modified = FromUnixMs(message.modified_unix_ms());
+  for (const auto& [name, value] : message.metadata()) object.metadata.emplace(name, value);
+  return object;
+}
+
+pb::BucketClass ToMessage(store::BucketClass bucket_class) {
+  return bucket_class == store::BucketClass::kCache ? pb::BUCKET_CLASS_CACHE : pb::BUCKET_CLASS_DURABLE;
+}
+
+Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class) {
+  switch (bucket_class) {
+    case pb::BUCKET_CLASS_UNSPECIFIED:
+    case pb::BUCKET_CLASS_DURABLE:
+      return store::BucketClass::kDurable;
+    case pb::BUCKET_CLASS_CACHE:
+      return store::BucketClass::kCache;
+    default:
+      break;
+  }
+  return Status::InvalidArgument("bucket class {} is unknown here; known are 1 (durable) and 2 (cache)",
+                                 static_cast<int>(bucket_class));
+}
+
+Result<OperationId> OperationFrom(const std::string& bytes) {
+  OperationId operation;
+  if (bytes.empty()) return operation;
+  if (bytes.size() != operation.bytes.size()) {
+    return Status::InvalidArgument("operation_id has {} bytes; it has 16, or none", bytes.size());
+  }
+  std::memcpy(operation.bytes.data(), bytes.data(), bytes.size());
+  return operation;
+}
+
+std::string ToBytes(const OperationId& operation) {
+  return operation.IsNone() ? std::string() : std::string(AsText(operation.bytes));
+}
+
+}  // namespace forebay::control

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/door.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <grpc/support/time.h>
+
+#include "control/server.h"
+#include "rt/call_on.h"
+
+namespace forebay::control {
+
+namespace {
+
+/// When the call must have ended, on `clock`: the caller's deadline, but within kMaxCallTime.
+base::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
+  base::Duration left = kMaxCallTime;
+  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
+  const gpr_timespec until = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
+  if (until.tv_sec < std::chrono::duration_cast<std::chrono::seconds>(kMaxCallTime).count()) {
+    left = std::chrono::seconds(until.tv_sec) + std::chrono::nanoseconds(until.tv_nsec);
+  }
+  return base::DeadlineAfter(clock.Now(), left);
+}
+
+}  // namespace
+
+/// One call, from gRPC's first word to its last; deletes itself then. gRPC calls the On... functions one
+/// after the other; between OnReadDone and Finish the call belongs to the reactor's thread.
+class Door::Call final : public grpc::ServerGenericBidiReactor {
+ public:
+  Call(Door& door, grpc::GenericCallbackServerContext& context) : door_(door), context_(context) {
+    Status status = door_.Enter();
+    entered_ = status.ok();
+    if (status.ok()) status = door_.Admit(context_, &caller_, &method_);
+    if (!status.ok()) {
+      Finish(ToGrpc(status));
+    } else if (caller_.credentials.id.empty()) {
+      Start();  // a public method: its request is empty, and waiting for it would let anyone hold a place
+    } else {
+      StartRead(&request_);
+    }
+  }
+
+  void OnReadDone(bool ok) override {
+    // Not ok: the caller left or closed without a request, or the request is too large, which gRPC tells by
+    // itself.
+    const Status status =
+        ok ? method_->Parse(&request_)
+           : Status::InvalidArgument("the call ended without one request of at most {} bytes",
+                                     kMaxRequestBytes);
+    request_.Clear();
+    if (!status.ok()) return Finish(ToGrpc(status));
+    Start();
+  }
+
+  void OnDone() override {
+    Door& door = door_;
+    const bool entered = entered_;
+    delete this;
+    door.Leave(entered);
+  }
+
+ private:
+  void Start() {
+    Lane& lane = door_.NextLane();
+    lane.reactor.Post([this, &lane] {
+      if (!lane.reactor.Spawn(lane.gate, Run(lane.reactor))) {
+        Finish(ToGrpc(Status::Unavailable("the server is stopping")));
+      }
+    });
+  }
+
+  rt::Task<void> Run(rt::Reactor& reactor) {
+    store::Context context{.reactor = reactor,
+                           .tenant = caller_.credentials.tenant,
+                           .operation = {},
+                           .deadline = DeadlineOf(context_, door_.clock_)};
+    Status status;
+    if (context.deadline <= door_.clock_.Now()) {
+      status = Status::DeadlineExceeded("the deadline passed before {} began", context_.method());
+    } else {
+      status = co_await method_->Run(caller_, context);
+    }
+    if (status.ok()) status = method_->Serialize(&response_);
+    // The last touch: gRPC may delete this at once, on another thread.
+    if (status.ok()) {
+      StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
+    } else {
+      Finish(ToGrpc(status));
+    }
+  }
+
+  Door& door_;
+  grpc::GenericCallbackServerContext& context_;
+  bool entered_ = false;
+  Caller caller_;
+  std::unique_ptr<Method> method_;
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer response_;
+};
+
+Door::Door(MethodTable methods, auth::RpcAuthenticator& authenticator,
+           const std::vector<rt::Reactor*>& reactors, const base::Clock& clock, base::Log& log,
+           size_t max_calls)
+    : methods_(std::move(methods)),
+      authenticator_(authenticator),
+      clock_(clock),
+      log_(log),
+      max_calls_(max_calls) {
+  for (rt::Reactor* reactor : reactors) lanes_.push_back(std::make_unique<Lane>(*reactor));
+}
+
+Door::~Door() = default;
+
+grpc::ServerGenericBidiReactor* Door::CreateReactor(grpc::GenericCallbackServerContext* context) {
+  return new Call(*this, *context);  // deletes itself in OnDone
+}
+
+Status Door::Admit(const grpc::GenericCallbackServerContext& context, Caller* caller,
+                   std::unique_ptr<Method>* method) {
+  const std::string& name = context.method();
+  FB_ASSIGN(const auth::Right right, auth::RightFor(name));
+  if (right != auth::Right::kPublic) {
+    const auto& metadata = context.client_metadata();
+    const grpc::string_ref key(auth::kRpcAuthKey.data(), auth::kRpcAuthKey.size());
+    if (metadata.count(key) != 1) {
+      return Status::Unauthenticated(
+          "the call carries {} `{}` values; it needs one: give the credentials file of the "
+          "server's directory (--credentials)",
+          metadata.count(key), auth::kRpcAuthKey);
+    }
+    const grpc::string_ref proof = metadata.find(key)->second;
+    Result<auth::Credentials> credentials = authenticator_.Verify(name, {proof.data(), proof.size()});
+    if (!credentials.ok()) {
+      log_.Debug("refused a call of {} from {}: {}", name, context.peer(), credentials.status().message());
+      return credentials.status();
+    }
+    caller->credentials = *std::move(credentials);
+    caller->rights = auth::RightSet::All();  // there are root credentials only
+    FB_TRY(auth::CheckPolicy(name, caller->rights));
+  }
+  const auto found = methods_.find(name);
+  if (found == methods_.end()) return Status::Unimplemented("this server does not implement {}", name);
+  *method = found->second();
+  return {};
+}
+
+Status Door::Enter() {
+  base::MutexLock lock(mutex_);
+  ++known_calls_;
+  if (calls_ >= max_calls_) {
+    return Status::ResourceExhausted("{} calls are in progress, which is the limit; try again soon", calls_);
+  }
+  ++calls_;
+  return {};
+}
+
+void Door::Leave(bool entered) {
+  base::MutexLock lock(mutex_);
+  if (entered) --calls_;
+  if (--known_calls_ == 0) changed_.NotifyAll();  // under the lock: once Close has it, the door may go
+}
+
+Door::Lane& Door::NextLane() {
+  return *lanes_[next_lane_.fetch_add(1, std::memory_order_relaxed) % lanes_.size()];
+}
+
+size_t Door::calls_in_progress() const {
+  base::MutexLock lock(mutex_);
+  return calls_;
+}
+
+void Door::Close() {
+  {
+    base::MutexLock lock(mutex_);
+    while (known_calls_ != 0) changed_.Wait(mutex_);
+  }
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    rt::RunOn(lane->reactor, [&lane] { return lane->gate.Close(); });
+  }
+}
+
+}  // namespace forebay::control

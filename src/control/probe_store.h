@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProbeStore: a store for the tests of control that counts calls, shows the context of the last one, can hold
+// calls back until it is told, and can say that it is read-only. Everything else is the memory twin's.
+// Thread-safe as ObjectStore is; the functions of its own are for the test's thread. Calls come on one
+// reactor.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <semaphore>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "rt/reactor.h"
+#include "rt/sync.h"
+#include "store/memory_store.h"
+
+namespace forebay::control {
+
+class ProbeStore final : public store::ObjectStore {
+ public:
+  ProbeStore(base::Arena& arena, const base::Clock& clock, rt::Reactor& reactor)
+      : inner_(arena, clock), reactor_(reactor), go_on_(reactor) {
+    go_on_.Set();
+  }
+
+  struct Seen {
+    TenantId tenant = TenantId::kNone;
+    OperationId operation;
+    base::TimePoint deadline;
+    store::Condition condition;
+  };
+  Seen last() {
+    base::MutexLock lock(mutex_);
+    return last_;
+  }
+  int calls() const { return calls_; }
+
+  /// From now on calls wait inside of the store until LetGo.
+  void Hold() { go_on_.Reset(); }  // before the calls: the reactor is idle then
+  void LetGo() {
+    reactor_.Post([this] { go_on_.Set(); });
+  }
+  /// Until one more call came in.
+  void AwaitCall() { came_.acquire(); }
+  void SetHealth(Status health) {
+    base::MutexLock lock(mutex_);
+    health_ = std::move(health);
+  }
+
+  rt::Task<Status> CreateBucket(const store::Context& context, store::BucketInfo bucket) override {
+    co_await Note(context);
+    co_return co_await inner_.CreateBucket(context, std::move(bucket));
+  }
+  rt::Task<Status> DeleteBucket(const store::Context& context, std::string name) override {
+    co_await Note(context);
+    co_return co_await inner_.DeleteBucket(context, std::move(name));
+  }
+  rt::Task<Result<store::BucketInfo>> GetBucket(const store::Context& context, std::string name) override {
+    co_await Note(context);
+    co_return co_await inner_.GetBucket(context, std::move(name));
+  }
+  rt::Task<Result<std::vector<store::BucketInfo>>> ListBuckets(const store::Context& context) override {
+    co_await Note(context);
+    co_return co_await inner_.ListBuckets(context);
+  }
+  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Put(const store::Context& context,
+                                                             std::string bucket, std::string key,
+                                                             store::PutOptions options) override {
+    return inner_.Put(context, std::move(bucket), std::move(key), std::move(options));
+  }
+  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Open(const store::Context& context,
+                                                              std::string bucket, std::string key,
+                                                              store::Condition condition) override {
+    return inner_.Open(context, std::move(bucket), std::move(key), std::move(condition));
+  }
+  rt::Task<Result<store::ObjectInfo>> Stat(const store::Context& context, std::string bucket,
+                                           std::string key) override {
+    co_await Note(context);
+    co_return co_await inner_.Stat(context, std::move(bucket), std::move(key));
+  }
+  rt::Task<Result<store::ListPage>> List(const store::Context& context, std::string bucket,
+                                         store::ListOptions options) override {
+    co_await Note(context);
+    co_return co_await inner_.List(context, std::move(bucket), std::move(options));
+  }
+  rt::Task<Status> Delete(const store::Context& context, std::string bucket, std::string key,
+                          store::Condition condition) override {
+    co_await Note(context, condition);
+    co_return co_await inner_.Delete(context, std::move(bucket), std::move(key), std::move(condition));
+  }
+  store::StoreUsage usage() const override { return {.capacity_bytes = 1000, .used_bytes = 250}; }
+  Status health() const override {
+    base::MutexLock lock(mutex_);
+    return health_;
+  }
+
+ private:
+  rt::Task<void> Note(const store::Context& context, store::Condition condition = {}) {
+    {
+      base::MutexLock lock(mutex_);
+      last_ = {context.tenant, context.operation, context.deadline, std::move(condition)};
+    }
+    ++calls_;
+    came_.release();
+    co_await go_on_.Wait();
+  }
+
+  store::MemoryStore inner_;
+  rt::Reactor& reactor_;
+  rt::Event go_on_;
+  std::atomic<int> calls_ = 0;
+  std::counting_semaphore<> came_{0};
+  mutable base::Mutex mutex_;
+  Seen last_ FB_GUARDED_BY(mutex_);
+  Status health_ FB_GUARDED_BY(mutex_);
+};
+
+}  // namespace forebay::control

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Services: what each RPC does, once the door has let the call in. One coroutine for each, run on a reactor.
+// Private to src/control. Thread-safe: called on several reactors; everything is constant after construction.
+#pragma once
+
+#include <functional>
+
+#include "auth/session_table.h"
+#include "base/clock.h"
+#include "control/method.h"
+#include "control/server.h"
+#include "wire/control.pb.h"
+
+namespace forebay::control {
+
+namespace pb = ::forebay::control::v1;
+
+class Services {
+ public:
+  /// Everything is borrowed for the life of the services; `calls_in_progress` is asked by Stats.
+  Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
+           const base::Clock& clock, std::function<size_t()> calls_in_progress);
+
+  /// The methods, which borrow the services.
+  MethodTable Methods();
+
+ private:
+  rt::Task<Status> OpenSession(const Caller& caller, store::Context& context,
+                               const pb::OpenSessionRequest& request, pb::OpenSessionResponse& response);
+  rt::Task<Status> CloseSession(const Caller& caller, store::Context& context,
+                                const pb::CloseSessionRequest& request, pb::CloseSessionResponse& response);
+  rt::Task<Status> CreateBucket(const Caller& caller, store::Context& context,
+                                const pb::CreateBucketRequest& request, pb::CreateBucketResponse& response);
+  rt::Task<Status> DeleteBucket(const Caller& caller, store::Context& context,
+                                const pb::DeleteBucketRequest& request, pb::DeleteBucketResponse& response);
+  rt::Task<Status> GetBucket(const Caller& caller, store::Context& context,
+                             const pb::GetBucketRequest& request, pb::GetBucketResponse& response);
+  rt::Task<Status> ListBuckets(const Caller& caller, store::Context& context,
+                               const pb::ListBucketsRequest& request, pb::ListBucketsResponse& response);
+  rt::Task<Status> ListObjects(const Caller& caller, store::Context& context,
+                               const pb::ListObjectsRequest& request, pb::ListObjectsResponse& response);
+  rt::Task<Status> StatObject(const Caller& caller, store::Context& context,
+                              const pb::StatObjectRequest& request, pb::StatObjectResponse& response);
+  rt::Task<Status> DeleteObject(const Caller& caller, store::Context& context,
+                                const pb::DeleteObjectRequest& request, pb::DeleteObjectResponse& response);
+  rt::Task<Status> Health(const Caller& caller, store::Context& context, const pb::HealthRequest& request,
+                          pb::HealthResponse& response);
+  rt::Task<Status> Stats(const Caller& caller, store::Context& context, const pb::StatsRequest& request,
+                         pb::StatsResponse& response);
+
+  const ControlServerOptions& options_;
+  store::ObjectStore& store_;
+  auth::SessionTable& sessions_;
+  const base::Clock& clock_;
+  const base::TimePoint started_;
+  const std::function<size_t()> calls_in_progress_;
+};
+
+}  // namespace forebay::control
