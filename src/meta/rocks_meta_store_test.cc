@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta/rocks_meta_store.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "base/check.h"
+#include "meta/meta_suite.h"
+#include "meta/temporary_directory.h"
+
+namespace forebay::meta {
+namespace {
+
+class RocksPlace final : public MetaPlace {
+ public:
+  Result<std::unique_ptr<MetaStore>> Open(uint64_t witness, GroupHooks* hooks, CommitterOptions options) override {
+    FB_ASSIGN(std::unique_ptr<MetaStore> store,
+              RocksMetaStore::Open({.path = directory_.path() + "/meta",
+                                    .create = !std::exchange(created_, true),
+                                    .witness = witness,
+                                    .committer = options},
+                                   hooks));
+    return store;
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  bool created_ = false;
+};
+
+INSTANTIATE_TEST_SUITE_P(Rocks, MetaSuite,
+                         ::testing::Values(MetaMaker{"rocksdb", [] { return std::make_unique<RocksPlace>(); }}),
+                         [](const auto& info) { return info.param.name; });
+
+class RocksMetaStoreTest : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<RocksMetaStore>> Open(bool create = false, uint64_t witness = 0) {
+    return RocksMetaStore::Open({.path = path_, .create = create, .witness = witness}, nullptr);
+  }
+  void Put(RocksMetaStore& store, const std::string& key, const std::string& value) {
+    const Status status = reactor_->BlockOn(store.Commit(*reactor_, PutOne(Family::kBuckets, key, value)));
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.path() + "/meta";
+  const std::unique_ptr<rt::Reactor> reactor_ = *rt::Reactor::Create();
+};
+
+TEST_F(RocksMetaStoreTest, IsNeverMadeUnasked) {
+  const Status status = Open().status();
+  EXPECT_EQ(status.code(), Code::kNotFound) << status.ToString();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(RocksMetaStoreTest, MakingItAgainIsFineUntilItHasCommits) {
+  { ASSERT_TRUE(Open(true).ok()); }
+  {
+    auto store = Open(true);
+    ASSERT_TRUE(store.ok()) << store.status().ToString();
+    Put(**store, "a", "1");
+  }
+  EXPECT_EQ(Open(true).status().code(), Code::kAlreadyExists);
+  EXPECT_TRUE(Open(false, 1).ok());
+}
+
+TEST_F(RocksMetaStoreTest, AWitnessWithoutMetadataIsDataLoss) {
+  EXPECT_EQ(Open(true, 5).status().code(), Code::kDataLoss);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(RocksMetaStoreTest, OnlyOneUserAtATime) {
+  const auto first = Open(true);
+  ASSERT_TRUE(first.ok());
+  const Status second = Open().status();
+  EXPECT_EQ(second.code(), Code::kFailedPrecondition) << second.ToString();
+}
+
+TEST_F(RocksMetaStoreTest, FilesWithoutCurrentAreDamageAlsoWhenMaking) {
+  {
+    auto store = Open(true);
+    ASSERT_TRUE(store.ok());
+    Put(**store, "a", "1");
+  }
+  std::filesystem::remove(path_ + "/CURRENT");
+  EXPECT_EQ(Open().status().code(), Code::kDataLoss);
+  EXPECT_EQ(Open(true).status().code(), Code::kDataLoss);
+}
+
+TEST_F(RocksMetaStoreTest, KeepsItsCommitsOverManyLives) {
+  uint64_t commits = 0;
+  for (int life = 0; life < 5; ++life) {
+    auto store = Open(life == 0, commits);
+    ASSERT_TRUE(store.ok()) << store.status().ToString();
+    EXPECT_EQ((*store)->last_commit(), commits);
+    for (int i = 0; i < 10; ++i, ++commits) Put(**store, fmt::format("{}-{}", life, i), std::to_string(commits));
+  }
+  auto store = Open(false, commits);
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  size_t count = 0;
+  const auto scan = (*store)->NewScan(Family::kBuckets, "");
+  for (scan->Seek(""); scan->Valid(); scan->Next()) ++count;
+  EXPECT_EQ(count, 50U);
+}
+
+TEST_F(RocksMetaStoreTest, NearlyFullItTakesOnlyWhatFreesSpace) {
+  auto opened = RocksMetaStore::Open({.path = path_, .create = true, .reserve_bytes = uint64_t{1} << 62}, nullptr);
+  ASSERT_TRUE(opened.ok());
+  RocksMetaStore& store = **opened;
+  bool prepared = false, done = false;
+  const Status refused = reactor_->BlockOn(store.Commit(
+      *reactor_, Do([&](View&, Batch&) { prepared = true; return Status(); },
+                    {.done = [&](const Status& status) { done = status.code() == Code::kResourceExhausted; }})));
+  EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.ToString();
+  EXPECT_FALSE(prepared);
+  EXPECT_TRUE(done);
+  const Status taken = reactor_->BlockOn(store.Commit(
+      *reactor_, Do([&](View&, Batch& batch) { batch.Delete(Family::kBuckets, "x"); return Status(); },
+                    {.frees_space = true})));
+  EXPECT_TRUE(taken.ok()) << taken.ToString();
+  EXPECT_TRUE(store.health().ok());
+}
+
+}  // namespace
+}  // namespace forebay::meta
