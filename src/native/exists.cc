@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "native/connection.h"
-#include "native/forked.h"
+#include "rt/forked.h"
 
 namespace forebay::native {
 namespace {
@@ -16,7 +16,7 @@ struct Lookup {
   std::vector<Result<store::ObjectInfo>> found;
 };
 
-Forked Find(Lookup& lookup, store::ObjectStore& store, const store::Context& context, const wire::ExistsItem& item,
+rt::Forked Find(Lookup& lookup, store::ObjectStore& store, const store::Context& context, const wire::ExistsItem& item,
             size_t index) {
   lookup.found[index] = co_await store.Stat(context, std::string(item.bucket), std::string(item.key));
   lookup.running.Done();

@@ -13,7 +13,7 @@
 
 #include "base/checksum.h"
 #include "native/connection.h"
-#include "native/forked.h"
+#include "rt/forked.h"
 
 namespace forebay::native {
 namespace {
@@ -56,14 +56,14 @@ class GetRun {
  private:
   Status Check();
   rt::Task<void> Open();
-  Forked OpenItem(Item& item);
+  rt::Forked OpenItem(Item& item);
   bool FitsInline() const;
   rt::Task<Status> Transfer();
   void PlanReads();
-  Forked ReadPiece(Piece& piece);
+  rt::Forked ReadPiece(Piece& piece);
   bool WriteReady();
   bool Take(Piece& piece, std::vector<base::Buffer>& out);
-  Forked WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data);
+  rt::Forked WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data);
   rt::Task<Status> Reply(bool inlined);
 
   Connection& connection_;
@@ -143,7 +143,7 @@ rt::Task<void> GetRun::Open() {
   }
 }
 
-Forked GetRun::OpenItem(Item& item) {
+rt::Forked GetRun::OpenItem(Item& item) {
   const wire::GetItem& ask = *item.ask;
   auto condition = ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
   auto reader = co_await connection_.services().store.Open(request_.context, std::string(ask.bucket),
@@ -223,7 +223,7 @@ void GetRun::PlanReads() {
   }
 }
 
-Forked GetRun::ReadPiece(Piece& piece) {
+rt::Forked GetRun::ReadPiece(Piece& piece) {
   piece.data = co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset, piece.length);
   piece.ready = true;
   --running_;
@@ -272,7 +272,7 @@ bool GetRun::Take(Piece& piece, std::vector<base::Buffer>& out) {
   return true;
 }
 
-Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data) {
+rt::Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data) {
   request_.transfers.Add();
   const fabric::RegionToken region{.key = ask_.region.key, .length = ask_.region.length,
                                    .direction = fabric::Direction::kPeerWrites};

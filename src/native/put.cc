@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "native/connection.h"
-#include "native/forked.h"
 #include "native/payload.h"
+#include "rt/forked.h"
 
 namespace forebay::native {
 namespace {
@@ -38,10 +38,10 @@ class PutRun {
   rt::Task<void> Run();
 
  private:
-  Forked RunItem(size_t index);
+  rt::Forked RunItem(size_t index);
   rt::Task<Result<store::ObjectInfo>> StoreItem(const wire::PutItem& item);
   rt::Task<Status> Move(const wire::PutItem& item, const store::Context& context, store::ObjectWriter& writer);
-  Forked FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress);
+  rt::Forked FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress);
   PayloadSource SourceOf(const wire::PutItem& item) const { return {item.source, ask_.region}; }
 
   Connection& connection_;
@@ -70,7 +70,7 @@ rt::Task<void> PutRun::Run() {
   (void)co_await connection_.Reply(request_, reply);
 }
 
-Forked PutRun::RunItem(size_t index) {
+rt::Forked PutRun::RunItem(size_t index) {
   results_[index] = co_await StoreItem(ask_.items[index]);
   running_.Done();
 }
@@ -126,7 +126,7 @@ rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& c
 }
 
 /// A chunk that is ready with data holds its size of the window.
-Forked PutRun::FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress) {
+rt::Forked PutRun::FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress) {
   if (!co_await window_.Acquire(chunk.size, {.token = &request_.cancel, .deadline = request_.context.deadline})) {
     const Status stopped = request_.Stopped();
     chunk.data = stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a chunk in time") : stopped;

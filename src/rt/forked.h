@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forked: a coroutine that runs at once, as far as it can without suspending, and frees itself at its end. For the parts of
-// one request: what they share (a count of those running, an event) belongs to the request, which waits for all of them
-// before it ends. A part that never suspends costs one frame from the reactor's free list.
+// one piece of work: what they share (a count of those running, an event) belongs to the whole, which waits for all of them
+// before it ends. A part that never suspends costs one frame from the thread's free list.
 // Reactor-local.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "rt/frame_memory.h"
 #include "rt/task.h"
 
-namespace forebay::native {
+namespace forebay::rt {
 
 struct Forked {
   struct promise_type {
@@ -19,11 +19,11 @@ struct Forked {
     std::suspend_never initial_suspend() const noexcept { return {}; }
     std::suspend_never final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { rt::internal::ExceptionLeftTask(); }
+    void unhandled_exception() const noexcept { internal::ExceptionLeftTask(); }
 
-    static void* operator new(size_t size) { return rt::AllocateFrame(size); }
-    static void operator delete(void* frame, size_t size) { rt::FreeFrame(frame, size); }
+    static void* operator new(size_t size) { return AllocateFrame(size); }
+    static void operator delete(void* frame, size_t size) { FreeFrame(frame, size); }
   };
 };
 
-}  // namespace forebay::native
+}  // namespace forebay::rt
