@@ -6,7 +6,9 @@
 namespace forebay::store {
 namespace {
 
-bool IsCleanText(std::string_view text) { return text.find('\0') == std::string_view::npos && base::IsUtf8(text); }
+bool IsCleanText(std::string_view text) {
+  return text.find('\0') == std::string_view::npos && base::IsUtf8(text);
+}
 
 Status CheckMetadata(const UserMetadata& metadata) {
   size_t total = 0;
@@ -17,13 +19,15 @@ Status CheckMetadata(const UserMetadata& metadata) {
     total += name.size() + value.size();
   }
   if (total > base::kMaxUserMetadataBytes)
-    return Status::InvalidArgument("the metadata has {} bytes; at most {} are allowed", total, base::kMaxUserMetadataBytes);
+    return Status::InvalidArgument("the metadata has {} bytes; at most {} are allowed", total,
+                                   base::kMaxUserMetadataBytes);
   return {};
 }
 
 Status CheckETag(std::string_view etag) {
   if (etag.size() > base::kMaxETagBytes)
-    return Status::InvalidArgument("the ETag has {} bytes; at most {} are allowed", etag.size(), base::kMaxETagBytes);
+    return Status::InvalidArgument("the ETag has {} bytes; at most {} are allowed", etag.size(),
+                                   base::kMaxETagBytes);
   const auto allowed = [](char c) { return c > ' ' && c < 0x7f && c != '"'; };
   if (!std::ranges::all_of(etag, allowed))
     return Status::InvalidArgument("an ETag holds printable ASCII without spaces and quotes only");
@@ -32,7 +36,8 @@ Status CheckETag(std::string_view etag) {
 
 Status CheckListText(std::string_view name, std::string_view text) {
   if (text.size() > base::kMaxKeyBytes)
-    return Status::InvalidArgument("the {} has {} bytes; at most {} are allowed", name, text.size(), base::kMaxKeyBytes);
+    return Status::InvalidArgument("the {} has {} bytes; at most {} are allowed", name, text.size(),
+                                   base::kMaxKeyBytes);
   if (!IsCleanText(text)) return Status::InvalidArgument("the {} is not UTF-8 or holds a NUL byte", name);
   return {};
 }
@@ -53,7 +58,8 @@ Status CheckPut(std::string_view key, const PutOptions& options) {
 
 Status CheckListOptions(const ListOptions& options) {
   if (options.limit == 0 || options.limit > base::kMaxListPage)
-    return Status::InvalidArgument("a page of {} entries: ask for 1 to {}", options.limit, base::kMaxListPage);
+    return Status::InvalidArgument("a page of {} entries: ask for 1 to {}", options.limit,
+                                   base::kMaxListPage);
   FB_TRY(CheckListText("prefix", options.prefix));
   FB_TRY(CheckListText("delimiter", options.delimiter));
   return CheckListText("start-after key", options.start_after);
@@ -65,20 +71,31 @@ Status CheckObjectSize(uint64_t size_bytes, uint64_t more_bytes) {
                                  base::kMaxObjectBytes, base::FormatSize(base::kMaxObjectBytes));
 }
 
+Status CheckRead(std::string_view bucket, const ObjectInfo& object, uint64_t offset, uint64_t length) {
+  if (length > base::kMaxChunkBytes)
+    return Status::InvalidArgument("a read of {} bytes: ask for at most {}", length, base::kMaxChunkBytes);
+  if (base::RangeFits(offset, length, object.size_bytes)) return {};
+  return Status::OutOfRange("{} bytes at offset {} of `{}/{}`, which has {} bytes", length, offset, bucket,
+                            object.key, object.size_bytes);
+}
+
 Status CheckAnnouncedSize(const PutOptions& options, uint64_t written_bytes) {
   if (!options.size_bytes || *options.size_bytes == written_bytes) return {};
-  return Status::FailedPrecondition("{} bytes were written but {} announced; nothing is stored", written_bytes,
-                                    *options.size_bytes);
+  return Status::FailedPrecondition("{} bytes were written but {} announced; nothing is stored",
+                                    written_bytes, *options.size_bytes);
 }
 
 Status CheckContent(std::optional<uint32_t> expected_crc32c, uint32_t actual_crc32c, std::string_view bucket,
                     std::string_view key) {
   if (!expected_crc32c || *expected_crc32c == actual_crc32c) return {};
   return Status::DataLoss(
-      "the content of `{}/{}` arrived with CRC32C {:08x}, its sender computed {:08x}; nothing is stored, send it again",
+      "the content of `{}/{}` arrived with CRC32C {:08x}, its sender computed {:08x}; nothing is stored, "
+      "send it again",
       bucket, key, actual_crc32c, *expected_crc32c);
 }
 
-std::string DefaultETag(uint64_t version, uint32_t crc32c) { return fmt::format("{:016x}-{:08x}", version, crc32c); }
+std::string DefaultETag(uint64_t version, uint32_t crc32c) {
+  return fmt::format("{:016x}-{:08x}", version, crc32c);
+}
 
 }  // namespace forebay::store

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every backend refuses in the same words, before it does any work, and the ETag every backend gives when the
-// frontend chose none.
-// Thread-safe: pure functions.
+// What every backend refuses in the same words, before it does any work, and the ETag every backend gives
+// when the frontend chose none. Thread-safe: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +15,20 @@ namespace forebay::store {
 /// DeadlineExceeded, naming `what`, when the context's deadline has passed.
 Status CheckDeadline(const Context& context, std::string_view what);
 
-/// InvalidArgument for a bad key, metadata (names not empty, UTF-8 without NUL, kMaxUserMetadataBytes in all), etag
-/// (kMaxETagBytes of printable ASCII without quotes) or a size beyond kMaxObjectBytes.
+/// InvalidArgument for a bad key, metadata (names not empty, UTF-8 without NUL, kMaxUserMetadataBytes in
+/// all), etag (kMaxETagBytes of printable ASCII without quotes) or a size beyond kMaxObjectBytes.
 Status CheckPut(std::string_view key, const PutOptions& options);
 
-/// InvalidArgument for a limit of 0 or beyond kMaxListPage, or a prefix, delimiter or start_after that is longer than a
-/// key, holds NUL or is not UTF-8.
+/// InvalidArgument for a limit of 0 or beyond kMaxListPage, or a prefix, delimiter or start_after that is
+/// longer than a key, holds NUL or is not UTF-8.
 Status CheckListOptions(const ListOptions& options);
 
 /// InvalidArgument when an object of `size_bytes` would grow beyond kMaxObjectBytes with `more_bytes`.
 Status CheckObjectSize(uint64_t size_bytes, uint64_t more_bytes);
+
+/// InvalidArgument for more than kMaxChunkBytes at once, OutOfRange when [offset, offset + length) passes the
+/// end.
+Status CheckRead(std::string_view bucket, const ObjectInfo& object, uint64_t offset, uint64_t length);
 
 /// FailedPrecondition unless `written_bytes` is what the put announced.
 Status CheckAnnouncedSize(const PutOptions& options, uint64_t written_bytes);

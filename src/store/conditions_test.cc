@@ -27,7 +27,8 @@ TEST(CheckCondition, RefusesAKindThatIsUnknown) {
 
 TEST(CheckCondition, NamesObjectAndETags) {
   const Status status = CheckCondition(Condition::IfMatch("old"), "new", "models", "weights");
-  for (const char* part : {"models/weights", "old", "new"}) EXPECT_NE(status.message().find(part), std::string_view::npos);
+  for (const char* part : {"models/weights", "old", "new"})
+    EXPECT_NE(status.message().find(part), std::string_view::npos);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/listing.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <set>
-
 #include "base/random.h"
+#include "store/store_suite.h"
 
 namespace forebay::store {
 namespace {
@@ -56,7 +56,8 @@ ListPage List(const std::set<std::string>& keys, const ListOptions& options) {
   return page.ok() ? *std::move(page) : ListPage();
 }
 
-const std::set<std::string> kPhotos = {"readme", "photos/2023/a", "photos/2023/b", "photos/2024/a", "photos/index", "zoo"};
+const std::set<std::string> kPhotos = {"readme",        "photos/2023/a", "photos/2023/b",
+                                       "photos/2024/a", "photos/index",  "zoo"};
 
 TEST(ListKeys, GivesAllKeysInByteOrder) {
   const ListPage page = List({"b", "a", "B", "a/b", "a-", "ä"}, {});
@@ -125,10 +126,12 @@ TEST(ListKeys, StartsAfterEverythingUnderARolledUpPrefix) {
 }
 
 TEST(ListKeys, TakesAStartAfterInsideARolledUpPrefixAsAPlainKey) {
-  EXPECT_THAT(List(kPhotos, {.delimiter = "/", .start_after = "photos/2023/b"}).common_prefixes, ElementsAre("photos/"));
+  EXPECT_THAT(List(kPhotos, {.delimiter = "/", .start_after = "photos/2023/b"}).common_prefixes,
+              ElementsAre("photos/"));
   EXPECT_THAT(List(kPhotos, {.delimiter = "/", .start_after = "photos/index"}).common_prefixes, IsEmpty());
   // With the prefix in place the same text is no common prefix but an ordinary key.
-  EXPECT_THAT(Names(List({"d/", "d/a"}, {.prefix = "d/", .delimiter = "/", .start_after = "d/"})), ElementsAre("d/a"));
+  EXPECT_THAT(Names(List({"d/", "d/a"}, {.prefix = "d/", .delimiter = "/", .start_after = "d/"})),
+              ElementsAre("d/a"));
 }
 
 TEST(ListKeys, SaysWhereToGoOnOnlyWhenThereIsMore) {
@@ -180,7 +183,9 @@ TEST(ListKeys, LeavesOutWhatWasDeletedMeanwhileAndStopsAtOtherErrors) {
 
 TEST(ListKeys, RefusesWhatIsBeyondTheLimits) {
   SetCursor cursor(kPhotos);
-  const auto code = [&](const ListOptions& options) { return ListKeys(cursor, options, NameOnly).status().code(); };
+  const auto code = [&](const ListOptions& options) {
+    return ListKeys(cursor, options, NameOnly).status().code();
+  };
   EXPECT_EQ(code({.limit = 0}), Code::kInvalidArgument);
   EXPECT_EQ(code({.limit = 1001}), Code::kInvalidArgument);
   EXPECT_EQ(code({.limit = 1000}), Code::kOk);
@@ -197,21 +202,8 @@ TEST(AfterPrefix, IsTheFirstStringBeyondThePrefix) {
   EXPECT_EQ(AfterPrefix(""), std::nullopt);
 }
 
-/// The definition, key by key, without a cursor: what ListKeys must give over all pages.
-std::vector<std::string> Expected(const std::set<std::string>& keys, const std::string& prefix,
-                                  const std::string& delimiter) {
-  std::set<std::string> names;
-  for (const std::string& key : keys) {
-    if (key.substr(0, prefix.size()) != prefix) continue;
-    const size_t at = delimiter.empty() ? std::string::npos : key.substr(prefix.size()).find(delimiter);
-    names.insert(at == std::string::npos ? key : key.substr(0, prefix.size() + at + delimiter.size()) + "<");
-  }
-  return {names.begin(), names.end()};
-}
-
 TEST(ListKeys, PagesOfAnySizeAddUpToTheDefinition) {
-  const char* given = std::getenv("FOREBAY_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20240601;
+  const uint64_t seed = TestSeed(20240601);
   SCOPED_TRACE(testing::Message() << "FOREBAY_SEED=" << seed);
   base::SeededRandom random(seed);
   const std::vector<std::string> letters = {"a", "b", "/", "-", "ä", "\xf4\x8f\xbf\xbf"};
@@ -230,14 +222,13 @@ TEST(ListKeys, PagesOfAnySizeAddUpToTheDefinition) {
     do {
       page = List(keys, options);
       ASSERT_LE(page.objects.size() + page.common_prefixes.size(), options.limit);
-      for (const ObjectInfo& object : page.objects) got.push_back(object.key);
-      for (const std::string& prefix : page.common_prefixes) got.push_back(prefix + "<");
+      const std::vector<std::string> entries = EntriesOf(page);
+      got.insert(got.end(), entries.begin(), entries.end());
       options.start_after = page.next_start_after;
       ASSERT_LT(got.size(), 100U);
     } while (page.truncated);
-    std::ranges::sort(got);
-    std::vector<std::string> expected = Expected(keys, options.prefix, options.delimiter);
-    ASSERT_EQ(got, expected) << "prefix `" << options.prefix << "` delimiter `" << options.delimiter << "`";
+    ASSERT_EQ(got, ExpectedListing(keys, options.prefix, options.delimiter))
+        << "prefix `" << options.prefix << "` delimiter `" << options.delimiter << "`";
   }
 }
 

@@ -24,11 +24,13 @@
 
 namespace forebay::store {
 
+// The {} behind the fields let designated initializers leave them out without a warning.
+
 /// Who asks, until when, and where the answer resumes. Borrowed for the call.
 struct Context {
   rt::Reactor& reactor;
   TenantId tenant = TenantId::kRoot;
-  OperationId operation;
+  OperationId operation{};
   base::TimePoint deadline = base::kNever;
 };
 
@@ -38,10 +40,10 @@ enum class BucketClass : uint8_t {
 };
 
 struct BucketInfo {
-  std::string name;
+  std::string name{};
   TenantId owner = TenantId::kRoot;
   BucketClass bucket_class = BucketClass::kDurable;
-  base::WallTime created;
+  base::WallTime created{};
 };
 
 using UserMetadata = std::map<std::string, std::string>;
@@ -61,13 +63,12 @@ struct ObjectInfo {
 struct Condition {
   enum class Kind : uint8_t { kNone, kIfAbsent, kIfMatch };
   Kind kind = Kind::kNone;
-  std::string etag;  // for kIfMatch
+  std::string etag{};  // for kIfMatch
   static Condition None() { return {}; }
   static Condition IfAbsent() { return {Kind::kIfAbsent, {}}; }
   static Condition IfMatch(std::string etag) { return {Kind::kIfMatch, std::move(etag)}; }
 };
 
-// The {} let designated initializers leave fields out without a warning, here and in ListOptions.
 struct PutOptions {
   Condition condition{};                 // evaluated at Commit, atomically with the publish
   std::optional<uint64_t> size_bytes{};  // when known: lets the store choose extents; Commit refuses another size
