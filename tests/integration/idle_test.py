@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server costs while nothing happens. Measures: ctest runs it alone."""
+
+import pathlib
+import re
+import subprocess
+import time
+
+import forebay_process
+from forebay_process import KIB, ForebayTest, Settings, report
+
+
+def cpu_seconds(pid):
+    """Of all threads, those of io_uring included, in nanoseconds' resolution."""
+    total = 0
+    for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            total += int(stat.read_text().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return total / 1e9
+
+
+def memory_bytes(pid):
+    """Proportional share: what the process costs the machine."""
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE).group(1)) * KIB
+
+
+class IdleTest(ForebayTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start_server()
+        self.forebay("bucket", "create", "box")
+
+    def hold(self, clients, connections):
+        holder = self.start_tool("hold", *self.connection(self.server), "--bucket", "box", "--clients", clients,
+                                 "--connections", connections, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(holder.stdout.readline(), b"holding %d\n" % (clients * connections))
+        return holder
+
+    def release(self, holder):
+        holder.stdin.close()
+        self.assertEqual(holder.wait(60), 0)
+
+    def measure_cpu(self):
+        time.sleep(1)  # what is left of connecting
+        before, started = cpu_seconds(self.server.pid), time.monotonic()
+        time.sleep(10)  # real time is the subject
+        return (cpu_seconds(self.server.pid) - before) / (time.monotonic() - started)
+
+    def test_an_idle_server_uses_under_half_a_percent_of_a_core(self):
+        holder = self.hold(1, 1)
+        used = self.measure_cpu()
+        report("CPU of an idle server with one session", 100 * used, "% of a core")
+        self.assertLess(used, 0.005)
+        self.release(holder)
+
+    def test_a_thousand_idle_sessions_cost_at_most_64_kib_each(self):
+        self.release(self.hold(1, 8))  # what the first connections cost once
+        before = memory_bytes(self.server.pid)
+        holder = self.hold(16, 64)
+        per_session = (memory_bytes(self.server.pid) - before) / (16 * 64)
+        report("memory of an idle session", per_session / KIB, "KiB")
+        report("CPU of a server with 1,024 idle sessions", 100 * self.measure_cpu(), "% of a core")
+        self.forebay("ls")  # and it still serves others
+        if not Settings.sanitized:
+            self.assertLessEqual(per_session, 64 * KIB)
+        self.release(holder)
+        if Settings.sanitized:
+            self.skipTest("served, but memory under a sanitizer says nothing about the program's")
+
+
+if __name__ == "__main__":
+    forebay_process.main()
