@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -79,7 +81,21 @@ bool WriteFully(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Where a download goes. A regular file is made beside its place and moved there by Publish.
+/// A new file in the directory of `path` that has no name yet, so that nothing is left of it whatever ends this process.
+/// -1 with errno set where a file system has no such files.
+int OpenUnnamed(const std::string& path) {
+  if (access("/proc/self/fd", F_OK) != 0) return -1;  // by which it gets its name
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+}
+
+/// Gives an unnamed file the name `path`, which nothing has.
+bool GiveName(int fd, const std::string& path) {
+  return linkat(AT_FDCWD, ("/proc/self/fd/" + std::to_string(fd)).c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+/// Where a download goes. A regular file gets its name, in the place of one that had it, from Publish.
 class Target {
  public:
   static std::expected<Target, Error> Open(const std::string& path) {
@@ -97,6 +113,9 @@ class Target {
       if (target.file_.fd() < 0) return std::unexpected(ErrnoError(errno, "open " + path));
       return target;
     }
+    target.file_ = File(OpenUnnamed(path));
+    target.unnamed_ = target.file_.fd() >= 0;
+    if (target.unnamed_) return target;
     target.temporary_ = path + ".part-XXXXXX";
     target.file_ = File(mkostemp(target.temporary_.data(), O_CLOEXEC));
     if (target.file_.fd() < 0) {
@@ -111,7 +130,10 @@ class Target {
   }
 
   Target(Target&& other) noexcept
-      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), file_(std::move(other.file_)) {}
+      : path_(std::move(other.path_)),
+        temporary_(std::exchange(other.temporary_, {})),
+        unnamed_(other.unnamed_),
+        file_(std::move(other.file_)) {}
   Target& operator=(Target&&) = delete;
   ~Target() {
     if (!temporary_.empty()) unlink(temporary_.c_str());
@@ -122,6 +144,14 @@ class Target {
     return std::unexpected(ErrnoError(errno, "write " + (path_ == "-" ? "to standard output" : path_)));
   }
   std::expected<void, Error> Publish() {
+    if (unnamed_ && !GiveName(file_.fd(), path_)) {
+      // A name can only be given where there is none: a file that is there is replaced by a rename.
+      if (errno != EEXIST) return std::unexpected(ErrnoError(errno, "name the file " + path_));
+      const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+      std::string beside = fmt::format("{}.part-{}-{:x}", path_, getpid(), now);
+      if (!GiveName(file_.fd(), beside)) return std::unexpected(ErrnoError(errno, "name the file " + beside));
+      temporary_ = std::move(beside);
+    }
     if (!file_.Close()) return std::unexpected(ErrnoError(errno, "write " + path_));
     if (temporary_.empty()) return {};
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
@@ -133,7 +163,8 @@ class Target {
  private:
   Target() = default;
   std::string path_;
-  std::string temporary_;  // empty when written to directly
+  std::string temporary_;  // a name beside path_ to be taken away; empty when there is none
+  bool unnamed_ = false;
   File file_;
 };
 

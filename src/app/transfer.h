@@ -27,7 +27,8 @@ std::expected<TransferReport, Error> Upload(Client& client, const std::string& p
                                             const std::string& key, const PutOptions& options);
 
 /// Writes [offset, offset + length) of the object to `path`; "-" is standard output. A regular file appears under its name
-/// only when it is complete; anything else that exists (a pipe, a device) is written to directly.
+/// only when it is complete, whatever ends the process before; anything else that exists (a pipe, a device) is written to
+/// directly.
 std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket, const std::string& key,
                                               const std::string& path, const GetOptions& options);
 
