@@ -612,7 +612,7 @@ TEST_P(FabricSuite, PeersDeathIsNoticed) {
   auto receive = initiator_->Submit([&] { return a_->Receive(); });
   owner_->Run([&]() -> rt::Task<void> {
     b_.reset();  // without a Fence
-    co_return;
+    for (int turn = 0; turn < 20; ++turn) co_await owner_->reactor().Yield();  // for it to end by itself
   });
   EXPECT_EQ(receive.get().status().code(), Code::kUnavailable);
   EXPECT_EQ(Write({.key = 1, .length = 1}, 0, Bytes(1)).code(), Code::kUnavailable);

@@ -36,6 +36,21 @@ inline EndpointOptions CommonLimits(const EndpointOptions& own, const EndpointOp
   return common;
 }
 
+/// Room for every sum and every 32-bit field that these go into.
+constexpr size_t kMaxConfigurableBytes = base::kGiB;
+
+inline Status CheckOptions(const EndpointOptions& options) {
+  if (options.max_message_bytes > kMaxConfigurableBytes || options.max_transfer_bytes > kMaxConfigurableBytes) {
+    return Status::InvalidArgument("an endpoint's largest message ({}) and transfer ({}) are at most {} bytes",
+                                   options.max_message_bytes, options.max_transfer_bytes, kMaxConfigurableBytes);
+  }
+  if (options.max_transfers == 0 || options.dead_after <= base::Duration::zero() ||
+      options.idle_dead_after <= base::Duration::zero()) {
+    return Status::InvalidArgument("an endpoint needs at least one transfer and times above zero");
+  }
+  return Status();
+}
+
 inline Status CheckMessageSize(uint64_t size, const EndpointOptions& limits) {
   if (size <= limits.max_message_bytes) return Status();
   return Status::InvalidArgument("a message of {} bytes is over the connection's limit of {}", size,

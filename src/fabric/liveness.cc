@@ -16,20 +16,20 @@ bool Liveness::Sent(base::TimePoint now) {
   return true;
 }
 
-void Liveness::Blocked(base::TimePoint now) {
-  if (blocked_since_ == base::kNever) blocked_since_ = now;
+void Liveness::Blocked(Room room, base::TimePoint now) {
+  if (blocked_since_[room] == base::kNever) blocked_since_[room] = now;
 }
 
 Liveness::Decision Liveness::Check(base::TimePoint now) {
   const bool waiting = waiting_since_ != base::kNever;
-  const bool blocked = blocked_since_ != base::kNever;
   const bool asked = waiting && last_probe_ >= waiting_since_;
   // Nobody is dead who was not asked: when it was us who did not run for a while, the answer may be in the socket.
   base::TimePoint dead_at = base::kNever;
   if (last_probe_ >= last_arrival_) dead_at = std::max(last_arrival_ + idle_dead_after_, last_probe_ + idle_dead_after_ / 3);
   if (asked) dead_at = std::min(dead_at, std::max(waiting_since_ + dead_after_, last_probe_ + dead_after_ / 2));
   if (now >= dead_at) return {Verdict::kSilent, now};
-  const base::TimePoint stuck_at = blocked ? blocked_since_ + idle_dead_after_ : base::kNever;
+  const base::TimePoint blocked_since = std::min(blocked_since_[kTransport], blocked_since_[kMessageWindow]);
+  const base::TimePoint stuck_at = blocked_since == base::kNever ? base::kNever : blocked_since + idle_dead_after_;
   if (now >= stuck_at) return {Verdict::kStuck, now};
 
   base::TimePoint probe_at = std::max(last_arrival_, last_probe_) + idle_dead_after_ / 3;

@@ -21,9 +21,11 @@ class Liveness {
   /// Something that the peer should react to goes out (not: probes and answers to them). True when Check is now due
   /// earlier than it said.
   bool Sent(base::TimePoint now);
-  /// Something of ours waits for the peer to make room, or no longer does.
-  void Blocked(base::TimePoint now);
-  void Unblocked() { blocked_since_ = base::kNever; }
+  /// What the peer makes room in by taking things.
+  enum Room : int { kTransport = 0, kMessageWindow = 1 };
+  /// Something of ours waits for room, or (also: there was some) no longer does.
+  void Blocked(Room room, base::TimePoint now);
+  void Unblocked(Room room) { blocked_since_[room] = base::kNever; }
 
   enum class Verdict { kAlive, kProbe, kSilent, kStuck };
   struct Decision {
@@ -43,7 +45,7 @@ class Liveness {
   base::TimePoint last_arrival_;
   base::TimePoint last_probe_ = base::TimePoint::min();
   base::TimePoint waiting_since_ = base::kNever;  // kNever: nothing of ours is unanswered
-  base::TimePoint blocked_since_ = base::kNever;  // kNever: nothing waits for room
+  base::TimePoint blocked_since_[2] = {base::kNever, base::kNever};  // kNever: nothing waits for room
 };
 
 }  // namespace forebay::fabric

@@ -67,15 +67,16 @@ TEST(LivenessTest, NobodyIsGivenUpUnaskedWhenWeDidNotRunForAWhile) {
 
 TEST(LivenessTest, APeerThatTalksButTakesNothingIsStuck) {
   Liveness liveness = Fresh();
-  liveness.Blocked(At(1000));
-  liveness.Blocked(At(9000));
+  liveness.Blocked(Liveness::kMessageWindow, At(1000));
+  liveness.Blocked(Liveness::kMessageWindow, At(9000));
+  liveness.Blocked(Liveness::kTransport, At(9000));
   for (int ms = 1000; ms < 16000; ms += 1000) {
     liveness.Arrived(At(ms), false);
     EXPECT_EQ(liveness.Check(At(ms)).verdict, Verdict::kAlive) << ms;
   }
   liveness.Arrived(At(16000), false);
   EXPECT_EQ(liveness.Check(At(16000)).verdict, Verdict::kStuck);
-  liveness.Unblocked();
+  liveness.Unblocked(Liveness::kMessageWindow);
   EXPECT_EQ(liveness.Check(At(16000)).verdict, Verdict::kAlive);
 }
 

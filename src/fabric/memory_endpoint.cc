@@ -83,8 +83,11 @@ rt::Task<Status> MemoryEndpoint::SendWithPayload(Bytes head, std::vector<base::B
   for (const base::Buffer& buffer : payload) message.insert(message.end(), buffer.data(), buffer.data() + buffer.size());
   const size_t cost = message.size() + kMessageOverheadBytes;
   if (!window_.TryAcquire(cost)) {
-    liveness_.Blocked(reactor_.Now());
-    if (!co_await window_.Acquire(cost, {&life_})) co_return state_;
+    liveness_.Blocked(Liveness::kMessageWindow, reactor_.Now());
+    ++window_waiters_;
+    const bool acquired = co_await window_.Acquire(cost, {&life_});
+    --window_waiters_;
+    if (!acquired) co_return state_;
   }
   FB_CO_TRY(state_);
   ++stats_.messages_sent;
@@ -172,7 +175,8 @@ void MemoryEndpoint::OnMessage(Bytes message) {
 
 void MemoryEndpoint::OnRoom(size_t bytes) {
   Arrived();
-  liveness_.Unblocked();
+  liveness_.Unblocked(Liveness::kMessageWindow);
+  if (window_waiters_ != 0) liveness_.Blocked(Liveness::kMessageWindow, reactor_.Now());
   window_.Release(bytes);
 }
 
@@ -199,7 +203,7 @@ void MemoryEndpoint::OnRead(uint64_t id, uint64_t key, uint64_t offset, uint64_t
 }
 
 void MemoryEndpoint::Answer(uint64_t id, Refusal refusal, Bytes data) {
-  PostToPeer([id, refusal, data = std::move(data)](MemoryEndpoint& to) { to.OnAnswer(id, refusal, data); });
+  link_->Post(other(), [id, refusal, data = std::move(data)](MemoryEndpoint& to) { to.OnAnswer(id, refusal, data); });
   if (regions_.abused()) {
     Break(Status::Unavailable("fenced: more than {} of the peer's transfers broke the rules of our regions",
                               RegionTable::kMaxViolations));

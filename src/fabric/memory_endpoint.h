@@ -105,6 +105,7 @@ class MemoryEndpoint final : public Endpoint {
   RegionTable regions_;
   TransferTable transfers_;
   rt::Semaphore window_;
+  size_t window_waiters_ = 0;
   std::deque<Bytes> incoming_;
   rt::Event arrived_;
   bool receiving_ = false;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "fabric/limits.h"
 #include "fabric/memory_endpoint.h"
 #include "rt/gate.h"
 #include "rt/sync.h"
@@ -93,6 +94,7 @@ class MemoryListener final : public Listener {
 
 Result<std::unique_ptr<Listener>> MemoryFabric::Listen(rt::Reactor& reactor, const std::string& address,
                                                        EndpointOptions options) {
+  FB_TRY(CheckOptions(options));
   base::MutexLock lock(mutex_);
   std::string taken = address;
   if (address.ends_with(":0")) {
@@ -111,6 +113,7 @@ Result<std::unique_ptr<Listener>> MemoryFabric::Listen(rt::Reactor& reactor, con
 
 rt::Task<Result<std::unique_ptr<Endpoint>>> MemoryFabric::Connect(rt::Reactor& reactor, std::string address,
                                                                   EndpointOptions options, base::TimePoint deadline) {
+  FB_CO_TRY(CheckOptions(options));
   if (reactor.Now() >= deadline) co_return Status::DeadlineExceeded("the deadline passed while connecting to {}", address);
   std::shared_ptr<MemoryListenerState> state;
   {

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the peer's frames do. Nothing here trusts a field: limits were checked by DecodeHeader, meaning is checked here. A
+// refused transfer is answered and the connection goes on; a lie about the protocol itself ends it.
+#include <algorithm>
+#include <utility>
+
+#include "fabric/limits.h"
+#include "fabric/tcp_connection.h"
+
+namespace forebay::fabric {
+
+namespace {
+
+/// Probes, credit and the like that may wait to be sent beside the answers to transfers.
+constexpr size_t kControlSlack = 64;
+
+/// A peer's text, for our messages and logs.
+std::string Printable(ByteView bytes) {
+  std::string text(AsText(bytes));
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+Status Lie(std::string_view what) { return Status::InvalidArgument("the peer broke the protocol: {}", what); }
+
+}  // namespace
+
+Status TcpConnection::OnHeader(const FrameHeader& header, MutableByteView* target) {
+  switch (header.type) {
+    case FrameType::kMessage:
+      return OnMessageHeader(header, target);
+    case FrameType::kWrite:
+      return OnWriteHeader(header, target);
+    case FrameType::kReadData:
+      return OnReadDataHeader(header, target);
+    case FrameType::kGoodbye:
+      incoming_.bytes.resize(header.length);
+      *target = incoming_.bytes;
+      return Status();
+    default:
+      return Status();
+  }
+}
+
+Status TcpConnection::OnFrame(const FrameHeader& header) {
+  switch (header.type) {
+    case FrameType::kMessage:
+      return OnMessage();
+    case FrameType::kCredit:
+      return OnCredit(header);
+    case FrameType::kWrite:
+      return OnWritten(header);
+    case FrameType::kWriteDone:
+      return OnWriteDone(header);
+    case FrameType::kRead:
+      return OnRead(header);
+    case FrameType::kReadData:
+      incoming_.transfer_id = 0;
+      return Status();
+    case FrameType::kReadDone:
+      return OnReadDone(header);
+    case FrameType::kProbe:
+      queue_.PushControl({.type = FrameType::kProbeAnswer});
+      Kick(false);
+      return CheckConduct();
+    case FrameType::kProbeAnswer:
+      return Status();  // that it came is all
+    case FrameType::kGoodbye:
+      return Status::Unavailable("{} closed the connection: {}", peer_, Printable(incoming_.bytes));
+  }
+  return Lie("a frame of unknown type");
+}
+
+Status TcpConnection::OnMessageHeader(const FrameHeader& header, MutableByteView* target) {
+  const size_t cost = header.length + kMessageOverheadBytes;
+  if (cost > window_bytes_ - unreturned_) return Lie("more messages than it has room for");
+  unreturned_ += cost;
+  incoming_.bytes.resize(header.length);
+  *target = incoming_.bytes;
+  return Status();
+}
+
+Status TcpConnection::OnMessage() {
+  ++stats_.messages_received;
+  messages_.push_back(std::exchange(incoming_.bytes, {}));
+  message_came_.Set();
+  return Status();
+}
+
+Status TcpConnection::OnCredit(const FrameHeader& header) {
+  if (header.count > window_used_) return Lie("credit for messages that were never sent");
+  window_used_ -= header.count;
+  liveness_.Unblocked(Liveness::kMessageWindow);
+  window_.Release(header.count);
+  if (window_waiters_ != 0) liveness_.Blocked(Liveness::kMessageWindow, reactor_.Now());
+  return Status();
+}
+
+Status TcpConnection::OnWriteHeader(const FrameHeader& header, MutableByteView* target) {
+  const auto access = regions_.Check(header.key, header.offset, header.length, Direction::kPeerWrites, reactor_.Now());
+  incoming_.refusal = access.refusal;
+  incoming_.region_key = access.refusal == Refusal::kNone ? header.key : 0;
+  *target = access.memory;
+  return CheckConduct();
+}
+
+Status TcpConnection::OnWritten(const FrameHeader& header) {
+  if (incoming_.refusal == Refusal::kNone) stats_.peer_bytes_written += header.length;
+  incoming_.region_key = 0;
+  queue_.PushControl(
+      {.type = FrameType::kWriteDone, .code = static_cast<uint16_t>(incoming_.refusal), .id = header.id});
+  Kick(false);
+  return CheckConduct();
+}
+
+Status TcpConnection::OnRead(const FrameHeader& header) {
+  const auto access = regions_.Check(header.key, header.offset, header.count, Direction::kPeerReads, reactor_.Now());
+  if (access.refusal == Refusal::kNone) {
+    queue_.Serve(header.id, header.key, access.memory);
+  } else {
+    queue_.PushControl(
+        {.type = FrameType::kReadDone, .code = static_cast<uint16_t>(access.refusal), .id = header.id});
+  }
+  Kick(false);
+  return CheckConduct();
+}
+
+void TcpConnection::OnServed(uint64_t id, uint64_t length, bool complete) {
+  if (complete) {
+    stats_.peer_bytes_read += length;
+  } else {
+    regions_.CountLost();
+  }
+  const Refusal refusal = complete ? Refusal::kNone : Refusal::kWithdrawn;
+  queue_.PushControl({.type = FrameType::kReadDone, .code = static_cast<uint16_t>(refusal), .id = id});
+  Kick(false);
+}
+
+Status TcpConnection::CheckConduct() const {
+  if (regions_.abused()) {
+    return Status::PermissionDenied("fenced: more than {} transfers broke the rules of the regions offered",
+                                    RegionTable::kMaxViolations);
+  }
+  if (queue_.owed() > own_max_transfers_ + kControlSlack) {
+    return Lie("more transfers and probes without waiting for answers than were agreed");
+  }
+  return Status();
+}
+
+Status TcpConnection::OnWriteDone(const FrameHeader& header) {
+  Transfer* transfer = transfers_.Find(header.id);
+  if (transfer == nullptr || transfer->kind != Transfer::Kind::kWrite) return Lie("an answer to a write that is not");
+  const auto refusal = static_cast<Refusal>(header.code);
+  if (refusal == Refusal::kNone) stats_.bytes_written += transfer->length;
+  transfers_.Answer(transfer, RefusalStatus(refusal, transfer->offset, transfer->length));
+  return Status();
+}
+
+Status TcpConnection::OnReadDataHeader(const FrameHeader& header, MutableByteView* target) {
+  Transfer* transfer = transfers_.Find(header.id);
+  if (transfer == nullptr || transfer->kind != Transfer::Kind::kRead) return Lie("data for a read that is not");
+  if (header.offset != transfer->received || header.length > transfer->length - transfer->received) {
+    return Lie("data of a read out of order or beyond its end");
+  }
+  if (!transfer->abandoned) {
+    *target = transfer->destination.subspan(transfer->received, header.length);
+    incoming_.transfer_id = header.id;
+  }
+  transfer->received += header.length;
+  return Status();
+}
+
+Status TcpConnection::OnReadDone(const FrameHeader& header) {
+  Transfer* transfer = transfers_.Find(header.id);
+  if (transfer == nullptr || transfer->kind != Transfer::Kind::kRead) return Lie("an answer to a read that is not");
+  const auto refusal = static_cast<Refusal>(header.code);
+  if (refusal == Refusal::kNone) {
+    if (transfer->received != transfer->length) return Lie("the end of a read before all of its data");
+    stats_.bytes_read += transfer->length;
+  }
+  transfers_.Answer(transfer, RefusalStatus(refusal, transfer->offset, transfer->length));
+  return Status();
+}
+
+}  // namespace forebay::fabric

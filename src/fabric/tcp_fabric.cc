@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/tcp_fabric.h"
+
+#include <utility>
+#include <vector>
+
+#include "fabric/limits.h"
+#include "fabric/tcp_endpoint.h"
+#include "fabric/tcp_listener.h"
+
+namespace forebay::fabric {
+
+Result<std::unique_ptr<Listener>> TcpFabric::Listen(rt::Reactor& reactor, const std::string& address,
+                                                    EndpointOptions options) {
+  FB_TRY(CheckOptions(options));
+  FB_ASSIGN(const rt::HostPort parts, rt::SplitHostPort(address));
+  std::string host = parts.host;
+  if (!rt::SocketAddress::Parse(host, parts.port).ok()) {
+    FB_ASSIGN(const auto addresses, rt::Resolve(host, parts.port));
+    FB_ASSIGN(const rt::HostPort numeric, rt::SplitHostPort(addresses.front().ToString()));
+    host = numeric.host;
+  }
+  FB_ASSIGN(auto socket, rt::TcpListener::Listen(reactor, host, parts.port));
+  return std::unique_ptr<Listener>(
+      std::make_unique<TcpFabricListener>(reactor, std::move(socket), options, random_));
+}
+
+rt::Task<Result<std::unique_ptr<Endpoint>>> TcpFabric::Connect(rt::Reactor& reactor, std::string address,
+                                                               EndpointOptions options, base::TimePoint deadline) {
+  FB_CO_TRY(CheckOptions(options));
+  FB_CO_ASSIGN(const auto addresses, co_await Lookup(reactor, address));
+  Status why = Status::NotFound("{} has no address", address);
+  for (const rt::SocketAddress& candidate : addresses) {
+    auto greeted = co_await DialTcp(reactor, candidate, options, deadline);
+    if (greeted.ok()) {
+      auto connection = std::make_unique<TcpConnection>(reactor, *std::move(greeted), options, random_);
+      connection->Start();
+      co_return std::unique_ptr<Endpoint>(std::make_unique<TcpEndpoint>(std::move(connection)));
+    }
+    why = greeted.status();
+  }
+  co_return why;
+}
+
+rt::Task<Result<std::vector<rt::SocketAddress>>> TcpFabric::Lookup(rt::Reactor& reactor, std::string address) {
+  FB_CO_ASSIGN(const rt::HostPort parts, rt::SplitHostPort(address));
+  const auto numeric = rt::SocketAddress::Parse(parts.host, parts.port);
+  if (numeric.ok()) co_return std::vector<rt::SocketAddress>{*numeric};
+  co_return co_await rt::Offload(reactor, resolver(), [parts] { return rt::Resolve(parts.host, parts.port); });
+}
+
+rt::ThreadPool& TcpFabric::resolver() {
+  base::MutexLock lock(mutex_);
+  if (resolver_ == nullptr) resolver_ = std::make_unique<rt::ThreadPool>(1, "fb-resolve");
+  return *resolver_;
+}
+
+}  // namespace forebay::fabric
