@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Core: the parts of an engine, as its readers, writers and transactions see them. Owned by Engine.
+// Thread-safe: each part is.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "engine/allocator.h"
+#include "engine/buckets.h"
+#include "engine/devices.h"
+#include "engine/epochs.h"
+#include "engine/gates.h"
+#include "engine/group_commit.h"
+#include "engine/memory.h"
+#include "engine/object_cache.h"
+#include "engine/tier.h"
+#include "meta/meta_store.h"
+#include "rt/thread_pool.h"
+
+namespace forebay::engine {
+
+struct EngineOptions {
+  uint64_t object_cache_bytes = 64 * base::kMiB;
+  uint64_t tier_bytes = UINT64_MAX;  // of the arena, which is the other limit; 0: no tier
+  size_t lookup_threads = 4;         // for metadata that is not cached
+};
+
+struct Core {
+  Core(Devices& data_devices, base::Arena& arena, std::span<const Allocator::DeviceSpace> spaces,
+       const EngineOptions& options, const base::Clock& engine_clock, base::Log& engine_log)
+      : devices(data_devices),
+        clock(engine_clock),
+        log(engine_log),
+        tier(options.tier_bytes),
+        memory(arena, tier),
+        cache(options.object_cache_bytes),
+        allocator(spaces),
+        epochs([this](const UnitRun& run) { allocator.Release(run); }),
+        lookup_threads(options.lookup_threads) {}
+
+  /// Why nothing can be written; ok while it can.
+  Status health() const {
+    const Status status = commits->health();
+    return status.ok() ? meta->health() : status;
+  }
+
+  Devices& devices;
+  const base::Clock& clock;
+  base::Log& log;
+  Uuid store;
+  Tier tier;
+  Memory memory;
+  ObjectCache cache;
+  BucketTable buckets;
+  Allocator allocator;
+  EpochSet epochs;
+  Gates gates;
+  std::atomic<uint64_t> tier_hits{0};    // blocks
+  std::atomic<uint64_t> tier_misses{0};
+  std::atomic<uint64_t> damaged_blocks{0};
+  const size_t lookup_threads;
+  // In the order in which they need each other: the committer's thread ends before its hooks, the pool before the store.
+  std::unique_ptr<GroupCommit> commits;
+  std::unique_ptr<meta::MetaStore> meta;
+  std::unique_ptr<rt::ThreadPool> pool;
+};
+
+/// On `reactor`: starts to zero a group ahead of the small writes, when one is due.
+void ZeroAhead(Core& core, rt::Reactor& reactor);
+
+}  // namespace forebay::engine

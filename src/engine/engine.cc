@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.h"
+
+#include <utility>
+
+#include "base/limits.h"
+#include "engine/loader.h"
+#include "engine/reader.h"
+#include "engine/transactions.h"
+#include "engine/writer.h"
+#include "store/checks.h"
+#include "store/conditions.h"
+
+namespace forebay::engine {
+namespace {
+
+using meta::Family;
+
+/// The first transaction of a store: binds the metadata to the devices.
+class IdentityTransaction final : public meta::Transaction {
+ public:
+  explicit IdentityTransaction(const Uuid& store) : store_(store) {}
+  Status Prepare(meta::View& /*view*/, meta::Batch& batch) override {
+    batch.Put(Family::kSystem, kIdentityKey, EncodeIdentity(store_));
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+  void Done(const Status& /*outcome*/) override {}
+
+ private:
+  const Uuid store_;
+};
+
+Status LoadBuckets(meta::MetaStore& meta, BucketTable& buckets) {
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(Family::kBuckets, {});
+  for (scan->Seek({}); scan->Valid(); scan->Next()) {
+    FB_ASSIGN(BucketRecord bucket, DecodeBucket(scan->key(), scan->value()));
+    buckets.Add(std::move(bucket));
+  }
+  return scan->status();
+}
+
+Status LoadFreeSpace(meta::MetaStore& meta, Allocator& allocator) {
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(Family::kGroups, {});
+  for (scan->Seek({}); scan->Valid(); scan->Next()) {
+    FB_ASSIGN(const GroupName name, DecodeGroupKey(scan->key()));
+    FB_ASSIGN(const GroupBitmap bitmap, DecodeGroup(scan->key(), scan->value()));
+    FB_TRY(allocator.Load(name, bitmap));
+  }
+  return scan->status();
+}
+
+Status LoadCounters(meta::MetaStore& meta, GroupCommit& commits) {
+  FB_ASSIGN(const std::optional<std::string> row, meta.Get(Family::kSystem, kCountersKey));
+  if (!row) return {};
+  FB_ASSIGN(const Counters counters, DecodeCounters(*row));
+  commits.SetCounters(counters);
+  return {};
+}
+
+/// NotFound when the metadata is empty: a new store.
+Status CheckIdentity(meta::MetaStore& meta, const Uuid& store) {
+  FB_ASSIGN(const std::optional<std::string> row, meta.Get(Family::kSystem, kIdentityKey));
+  if (!row) {
+    const std::unique_ptr<meta::Scan> scan = meta.NewScan(Family::kObjects, {});
+    scan->Seek({});
+    FB_TRY(scan->status());
+    if (scan->Valid()) return Status::DataLoss("the metadata holds objects but does not say of which store: run forebay fsck");
+    return Status::NotFound("the metadata is empty");
+  }
+  FB_ASSIGN(const Uuid found, DecodeIdentity(*row));
+  if (found == store) return {};
+  return Status::FailedPrecondition("the metadata belongs to store {}, the data devices to store {}: put together what belongs together",
+                                    found.ToString(), store.ToString());
+}
+
+}  // namespace
+
+rt::Task<Status> Engine::Format(rt::Reactor& reactor, std::span<device::Device* const> devices, Uuid store) {
+  for (uint32_t id = 0; id < devices.size(); ++id) {
+    device::Device& device = *devices[id];
+    if (device.size_bytes() < kMinDeviceBytes)
+      co_return Status::InvalidArgument("{} has {} bytes; a data device needs at least {}", device.name(),
+                                        device.size_bytes(), kMinDeviceBytes);
+    const Superblock superblock{.store = store,
+                                .device_id = id,
+                                .device_count = static_cast<uint32_t>(devices.size()),
+                                .size_bytes = device.size_bytes(),
+                                .data_start = kDataStart};
+    FB_CO_TRY(co_await WriteSuperblock(reactor, device, superblock));
+  }
+  co_return Status();
+}
+
+rt::Task<Result<std::vector<Superblock>>> ReadSuperblocks(rt::Reactor& reactor, const Devices& devices) {
+  std::vector<Superblock> superblocks;
+  for (uint32_t id = 0; id < devices.size(); ++id) {
+    FB_CO_ASSIGN(const Superblock superblock, co_await ReadSuperblock(reactor, devices.at(id)));
+    if (superblock.device_id != id || superblock.device_count != devices.size())
+      co_return Status::FailedPrecondition("{} is device {} of {}, not {} of {}: list the devices in their order",
+                                           devices.at(id).name(), superblock.device_id + 1, superblock.device_count, id + 1,
+                                           devices.size());
+    if (id != 0 && superblock.store != superblocks[0].store)
+      co_return Status::FailedPrecondition("{} belongs to store {}, {} to store {}", devices.at(0).name(),
+                                           superblocks[0].store.ToString(), devices.at(id).name(),
+                                           superblock.store.ToString());
+    if (superblock.size_bytes > devices.at(id).size_bytes())
+      co_return Status::DataLoss("{} has {} bytes and had {} when it was formatted: a part of it is missing",
+                                 devices.at(id).name(), devices.at(id).size_bytes(), superblock.size_bytes);
+    superblocks.push_back(superblock);
+  }
+  co_return superblocks;
+}
+
+rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Parts parts, EngineOptions options) {
+  if (parts.devices.empty()) co_return Status::InvalidArgument("a store needs at least one data device");
+  auto devices = std::make_unique<Devices>(std::move(parts.devices));
+  FB_CO_ASSIGN(const std::vector<Superblock> superblocks, co_await ReadSuperblocks(reactor, *devices));
+  const Uuid store = superblocks[0].store;
+  FB_CO_ASSIGN(const Witness witness, co_await ReadWitness(reactor, devices->at(0), store));
+
+  std::vector<Allocator::DeviceSpace> spaces;
+  for (const Superblock& superblock : superblocks)
+    spaces.push_back({.size_bytes = superblock.size_bytes, .data_start = superblock.data_start});
+  auto core = std::make_unique<Core>(*devices, *parts.arena, spaces, options, *parts.clock, *parts.log);
+  core->store = store;
+  FB_CO_ASSIGN(core->commits, GroupCommit::Create(*devices, store, witness, *parts.clock, *parts.log));
+  FB_CO_ASSIGN(core->meta, parts.open_meta(witness.commit, *core->commits));
+
+  const Status identity = CheckIdentity(*core->meta, store);
+  if (!identity.ok() && (identity.code() != Code::kNotFound || witness.commit != 0)) co_return identity;
+  FB_CO_TRY(LoadCounters(*core->meta, *core->commits));
+  FB_CO_TRY(LoadBuckets(*core->meta, core->buckets));
+  FB_CO_TRY(LoadFreeSpace(*core->meta, core->allocator));
+  // From here on the last commit is witnessed, whatever happens to the log. No commit is in progress yet.
+  FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
+  if (!identity.ok()) FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
+  core->pool = std::make_unique<rt::ThreadPool>(core->lookup_threads, "fb-lookup");
+  co_return std::unique_ptr<Engine>(new Engine(std::move(devices), std::move(core)));
+}
+
+Engine::~Engine() = default;
+
+rt::Task<void> Engine::Drain(rt::Reactor& reactor) { co_await core_->gates.Close(reactor); }
+
+Result<uint64_t> Engine::FindBucket(const std::string& name) const {
+  if (const uint64_t id = core_->buckets.IdOf(name); id != 0) return id;
+  FB_TRY(base::CheckBucketName(name));
+  return store::NoSuchBucket(name);
+}
+
+// ---- buckets ----
+
+rt::Task<Status> Engine::CreateBucket(const store::Context& context, store::BucketInfo bucket) {
+  FB_CO_TRY(store::CheckDeadline(context, "create bucket"));
+  FB_CO_TRY(base::CheckBucketName(bucket.name));
+  FB_CO_TRY(core_->health());
+  co_return co_await core_->meta->Commit(context.reactor, MakeCreateBucket(*core_, std::move(bucket)));
+}
+
+rt::Task<Status> Engine::DeleteBucket(const store::Context& context, std::string name) {
+  FB_CO_TRY(store::CheckDeadline(context, "delete bucket"));
+  FB_CO_TRY(FindBucket(name));
+  FB_CO_TRY(core_->health());
+  co_return co_await core_->meta->Commit(context.reactor, MakeDeleteBucket(*core_, std::move(name)));
+}
+
+rt::Task<Result<store::BucketInfo>> Engine::GetBucket(const store::Context& context, std::string name) {
+  FB_CO_TRY(store::CheckDeadline(context, "get bucket"));
+  FB_CO_TRY(base::CheckBucketName(name));
+  std::optional<BucketRecord> bucket = core_->buckets.Find(name);
+  if (!bucket) co_return store::NoSuchBucket(name);
+  co_return std::move(bucket->info);
+}
+
+rt::Task<Result<std::vector<store::BucketInfo>>> Engine::ListBuckets(const store::Context& context) {
+  FB_CO_TRY(store::CheckDeadline(context, "list buckets"));
+  std::vector<store::BucketInfo> infos;
+  for (BucketRecord& bucket : core_->buckets.All()) infos.push_back(std::move(bucket.info));
+  co_return infos;
+}
+
+// ---- objects ----
+
+rt::Task<Result<ObjectStatePtr>> Engine::Find(const store::Context& context, uint64_t bucket, const std::string& key) {
+  ObjectCache::Found found = core_->cache.Lookup(bucket, key);
+  if (found.state != nullptr) co_return std::move(found.state);
+  Core& core = *core_;
+  FB_CO_ASSIGN(ObjectStatePtr state, co_await rt::Offload(context.reactor, *core.pool, [&core, bucket, key] {
+                 return LoadObject(*core.meta, core.devices, bucket, key);
+               }));
+  if (state != nullptr) core.cache.Insert(state, found.generation);
+  co_return state;
+}
+
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store::Context& context, std::string bucket,
+                                                                    std::string key, store::Condition condition) {
+  FB_CO_TRY(store::CheckDeadline(context, "open"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  EpochSet::Guard guard = core_->epochs.Enter();  // before the lookup: what it finds stays readable
+  Result<ObjectStatePtr> state = co_await Find(context, id, key);
+  if (!state.ok()) co_return state.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
+  if (*state == nullptr) co_return store::NoSuchObject(bucket, key);
+  FB_CO_TRY(store::CheckCondition(condition, (*state)->info.etag, bucket, key));
+  co_return std::make_unique<Reader>(*core_, std::move(bucket), *std::move(state), std::move(guard));
+}
+
+rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, std::string bucket, std::string key) {
+  FB_CO_TRY(store::CheckDeadline(context, "stat"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  if (const ObjectCache::Found found = core_->cache.Lookup(id, key); found.state != nullptr) co_return found.state->info;
+  Core& core = *core_;
+  FB_CO_ASSIGN(const std::optional<NewestVersion> newest,
+               co_await rt::Offload(context.reactor, *core.pool, [&core, id, key] { return FindNewest(*core.meta, id, key); }));
+  if (!newest) co_return store::NoSuchObject(bucket, key);
+  co_return InfoOf(key, newest->version, newest->record);
+}
+
+rt::Task<Status> Engine::CheckPutCondition(const store::Context& context, const std::string& bucket_name, uint64_t bucket,
+                                           const std::string& key, const store::Condition& condition) {
+  if (condition.kind == store::Condition::Kind::kNone) co_return Status();
+  Core& core = *core_;
+  std::optional<std::string> etag;
+  if (const ObjectCache::Found found = core.cache.Lookup(bucket, key); found.state != nullptr) {
+    etag = found.state->info.etag;
+  } else {
+    FB_CO_ASSIGN(std::optional<NewestVersion> newest, co_await rt::Offload(context.reactor, *core.pool, [&core, bucket, key] {
+                   return FindNewest(*core.meta, bucket, key);
+                 }));
+    if (newest) etag = std::move(newest->record.etag);
+  }
+  co_return store::CheckCondition(condition, etag, bucket_name, key);
+}
+
+rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::Context& context, std::string bucket,
+                                                                   std::string key, store::PutOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "put"));
+  FB_CO_TRY(store::CheckPut(key, options));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_TRY(core_->health());
+  if (options.size_bytes && *options.size_bytes > core_->allocator.capacity_bytes())
+    co_return Status::ResourceExhausted("`{}/{}` of {} does not fit on the data devices, which hold {}: add a device", bucket,
+                                        key, base::FormatSize(*options.size_bytes),
+                                        base::FormatSize(core_->allocator.capacity_bytes()));
+  FB_CO_TRY(co_await CheckPutCondition(context, bucket, id, key, options.condition));
+  co_return std::make_unique<Writer>(*core_, context.reactor, std::move(bucket), id, std::move(key), std::move(options));
+}
+
+rt::Task<Result<store::ListPage>> Engine::List(const store::Context& context, std::string bucket,
+                                               store::ListOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "list"));
+  FB_CO_TRY(store::CheckListOptions(options));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  Core& core = *core_;
+  co_return co_await rt::Offload(context.reactor, *core.pool, [&core, id, options = std::move(options)] {
+    return ListObjects(*core.meta, id, options);
+  });
+}
+
+rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucket, std::string key,
+                                store::Condition condition) {
+  FB_CO_TRY(store::CheckDeadline(context, "delete"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_TRY(core_->health());
+  co_return co_await core_->meta->Commit(
+      context.reactor, MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
+}
+
+store::StoreUsage Engine::usage() const {
+  const uint64_t capacity = core_->allocator.capacity_bytes();
+  return {.capacity_bytes = capacity, .used_bytes = capacity - core_->allocator.free_bytes()};
+}
+
+EngineStats Engine::stats() const {
+  return {.tier_hits = core_->tier_hits.load(std::memory_order_relaxed),
+          .tier_misses = core_->tier_misses.load(std::memory_order_relaxed),
+          .tier_bytes = core_->tier.bytes(),
+          .device_bytes_read = devices_->bytes_read(),
+          .device_bytes_written = devices_->bytes_written(),
+          .device_flushes = core_->commits->flushes(),
+          .damaged_blocks = core_->damaged_blocks.load(std::memory_order_relaxed),
+          .waiting_for_memory = core_->memory.waiting(),
+          .waiting_for_readers = core_->epochs.retired(),
+          .commits = core_->meta->stats()};
+}
+
+}  // namespace forebay::engine

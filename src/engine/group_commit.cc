@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/group_commit.h"
+
+#include <fmt/chrono.h>
+
+#include <optional>
+#include <utility>
+
+#include "rt/when_all.h"
+
+namespace forebay::engine {
+namespace {
+
+/// Sets or clears the run's bits; false when one of them was so already.
+bool Apply(GroupBitmap& bitmap, const UnitRun& run, bool used) {
+  bool changed_all = true;
+  for (uint64_t unit = run.first_unit; unit < run.first_unit + run.units; ++unit) {
+    uint64_t& word = bitmap[unit % kGroupUnits / 64];
+    const uint64_t mask = uint64_t{1} << (unit % 64);
+    changed_all &= ((word & mask) != 0) != used;
+    word = used ? word | mask : word & ~mask;
+  }
+  return changed_all;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GroupCommit>> GroupCommit::Create(Devices& devices, Uuid store, Witness witness,
+                                                         const base::Clock& clock, base::Log& log) {
+  FB_ASSIGN(std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-flush", .entries = 64}));
+  return std::unique_ptr<GroupCommit>(new GroupCommit(devices, store, witness, clock, log, std::move(reactor)));
+}
+
+void GroupCommit::AddChange(const UnitRun& run, bool used) {
+  changes_[{run.device, static_cast<uint32_t>(run.first_unit / kGroupUnits)}].push_back({run, used});
+}
+
+Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch) {
+  const auto changes = std::exchange(changes_, {});
+  for (const auto& [group, list] : changes) {
+    const std::string key = GroupKey(group.first, group.second);
+    Result<std::optional<std::string>> row = view.Get(meta::Family::kGroups, key);
+    if (!row.ok()) return Fail("reading a free-space row", row.error());
+    GroupBitmap bitmap{};
+    if (row->has_value()) {
+      Result<GroupBitmap> decoded = DecodeGroup(key, **row);
+      if (!decoded.ok()) return Fail("reading a free-space row", decoded.error());
+      bitmap = *decoded;
+    }
+    for (const Change& change : list) {
+      if (Apply(bitmap, change.run, change.used)) continue;
+      return Fail("updating a free-space row",
+                  Status::DataLoss("units {} to {} of {} are {} already; run forebay fsck", change.run.first_unit,
+                                   change.run.first_unit + change.run.units - 1, devices_.at(change.run.device).name(),
+                                   change.used ? "in use" : "free"));
+    }
+    batch.Put(meta::Family::kGroups, key, EncodeGroup(key, bitmap));
+  }
+  if (counters_ != written_counters_) {
+    batch.Put(meta::Family::kSystem, kCountersKey, EncodeCounters(counters_));
+    written_counters_ = counters_;
+  }
+  return {};
+}
+
+Status GroupCommit::FlushData(uint64_t witness, bool /*data*/) {
+  // Also a group without data is covered: otherwise the witness would stand still while only metadata is written, and a
+  // damaged log could lose all of that without a word.
+  return reactor_->BlockOn(Flush(*reactor_, witness));
+}
+
+rt::Task<Status> GroupCommit::WriteWitness(rt::Reactor& reactor, uint64_t commit) {
+  if (commit == witness_.commit) co_return Status();
+  co_return co_await Flush(reactor, commit);
+}
+
+rt::Task<Status> GroupCommit::Flush(rt::Reactor& reactor, uint64_t witness) {
+  FB_CO_TRY(health());
+  // The slot that holds the last witness stays as it is: a torn write spoils only the other one.
+  const Witness next{.commit = witness, .slot = 1 - witness_.slot};
+  const Status written = co_await engine::WriteWitness(reactor, devices_.at(0), store_, next);
+  if (!written.ok()) co_return Fail(fmt::format("writing the commit witness to {}", devices_.at(0).name()), written);
+  witness_ = next;
+  devices_.MarkWritten(0);
+  const std::vector<uint32_t> ids = devices_.TakeWritten();
+  if (ids.size() == 1) co_return co_await FlushDevice(reactor, ids.front());
+  std::vector<rt::Task<Status>> flushes;
+  for (const uint32_t id : ids) flushes.push_back(FlushDevice(reactor, id));
+  for (const Status& status : co_await rt::WhenAll(std::move(flushes))) FB_CO_TRY(status);
+  co_return Status();
+}
+
+rt::Task<Status> GroupCommit::FlushDevice(rt::Reactor& reactor, uint32_t id) {
+  flushes_.fetch_add(1, std::memory_order_relaxed);
+  const Status status = co_await devices_.at(id).Flush(reactor);
+  if (status.ok()) co_return Status();
+  co_return Fail(fmt::format("flushing {}", devices_.at(id).name()), status);
+}
+
+Status GroupCommit::Fail(std::string_view what, const Status& status) {
+  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(clock_.WallNow());
+  const Status failure =
+      Status::FailedPrecondition("the store is read-only: {} failed at {:%Y-%m-%d %H:%M:%S} UTC ({}); restart the server to "
+                                 "read the media again",
+                                 what, fmt::gmtime(now.time_since_epoch().count()), status.ToString());
+  {
+    base::MutexLock lock(mutex_);
+    if (!health_.ok()) return health_;
+    health_ = failure;
+  }
+  log_.Error("{}", failure.message());
+  return failure;
+}
+
+Status GroupCommit::health() const {
+  base::MutexLock lock(mutex_);
+  return health_;
+}
+
+}  // namespace forebay::engine

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/loader.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "base/checksum.h"
+#include "engine/superblock.h"
+#include "store/listing.h"
+
+namespace forebay::engine {
+namespace {
+
+/// How often a load starts over because the object was replaced under its hands.
+constexpr int kLoadAttempts = 100;
+
+Result<std::string> GetRow(meta::MetaStore& meta, meta::Family family, std::string_view key, std::string_view what) {
+  FB_ASSIGN(std::optional<std::string> row, meta.Get(family, key));
+  if (!row) return Status::NotFound("{} is missing", what);
+  return *std::move(row);
+}
+
+Result<std::vector<Piece>> LoadPieces(meta::MetaStore& meta, const NewestVersion& newest) {
+  if (newest.record.storage == Storage::kMap) return newest.record.pieces;
+  std::vector<Piece> pieces;
+  for (uint64_t segment = 0; segment < SegmentCount(newest.record.size_bytes); ++segment) {
+    const std::string key = SegmentKey(newest.version, static_cast<uint32_t>(segment));
+    FB_ASSIGN(const std::string row, GetRow(meta, meta::Family::kMaps, key, fmt::format("segment {} of the map", segment)));
+    FB_ASSIGN(const std::vector<Piece> part,
+              DecodePieces(key, row, SegmentLength(newest.record.size_bytes, segment)));
+    pieces.insert(pieces.end(), part.begin(), part.end());
+  }
+  return pieces;
+}
+
+Status LoadExtents(meta::MetaStore& meta, const Devices& devices, const std::vector<Piece>& pieces, ObjectState& state) {
+  std::unordered_map<uint64_t, bool> seen;
+  for (const Piece& piece : pieces) {
+    if (!seen.try_emplace(piece.extent, true).second) continue;
+    const std::string key = NumberKey(piece.extent);
+    FB_ASSIGN(const std::string row, GetRow(meta, meta::Family::kExtents, key, fmt::format("extent {}", piece.extent)));
+    FB_ASSIGN(ExtentRecord record, DecodeExtent(key, row));
+    FB_TRY(CheckPlace(piece.extent, record, devices));
+    state.extents.push_back({piece.extent, std::move(record)});
+  }
+  return {};
+}
+
+/// NotFound when a row is missing that the version needs.
+Result<ObjectStatePtr> Resolve(meta::MetaStore& meta, const Devices& devices, uint64_t bucket, const std::string& key,
+                               const NewestVersion& newest) {
+  auto state = std::make_shared<ObjectState>();
+  state->bucket = bucket;
+  state->info = InfoOf(key, newest.version, newest.record);
+  if (newest.record.storage == Storage::kInline) {
+    FB_ASSIGN(state->inline_content, GetRow(meta, meta::Family::kInline, NumberKey(newest.version), "its content"));
+    if (state->inline_content.size() != newest.record.size_bytes ||
+        base::Crc32c(AsBytes(state->inline_content)) != newest.record.crc32c)
+      return Status::DataLoss("object `{}` is damaged at offset 0: its content in the metadata does not match its checksum",
+                              key);
+    return state;
+  }
+  FB_ASSIGN(const std::vector<Piece> pieces, LoadPieces(meta, newest));
+  FB_TRY(LoadExtents(meta, devices, pieces, *state));
+  FB_TRY(MapPieces(*state, pieces));
+  return state;
+}
+
+/// Walks the keys of a bucket, newest versions only, delete markers left out.
+class BucketCursor final : public store::KeyCursor {
+ public:
+  BucketCursor(meta::MetaStore& meta, uint64_t bucket)
+      : bucket_(bucket), scan_(meta.NewScan(meta::Family::kObjects, PrefixEnd(BucketPrefix(bucket)))) {}
+
+  void Seek(std::string_view key) override {
+    std::string from = BucketPrefix(bucket_);
+    from.append(key);
+    scan_->Seek(from);
+    Settle();
+  }
+  void Next() override {
+    SkipVersions();
+    Settle();
+  }
+  bool Valid() const override { return current_.has_value(); }
+  std::string_view key() const override { return key_; }
+  Result<store::ObjectInfo> Info() const { return InfoOf(key_, current_->version, current_->record); }
+  Status status() const { return status_.ok() ? scan_->status() : status_; }
+
+ private:
+  /// Past the other versions of the key we stand on. They are few as a rule: stepping is cheaper than seeking.
+  void SkipVersions() {
+    const std::string prefix = ObjectPrefix(bucket_, key_);
+    while (scan_->Valid() && scan_->key().starts_with(prefix)) scan_->Next();
+  }
+
+  void Settle() {
+    current_.reset();
+    while (status_.ok() && scan_->Valid()) {
+      Result<ObjectKey> name = DecodeObjectKey(scan_->key());
+      if (!name.ok()) {
+        status_ = name.error();
+        return;
+      }
+      key_ = name->key;
+      Result<NewestVersion> newest = DecodeVersion(scan_->key(), scan_->value());
+      if (!newest.ok()) {
+        status_ = newest.error().WithContext(key_);
+        return;
+      }
+      if (!newest->record.delete_marker) {
+        current_ = *std::move(newest);
+        return;
+      }
+      SkipVersions();
+    }
+  }
+
+  const uint64_t bucket_;
+  const std::unique_ptr<meta::Scan> scan_;
+  std::string key_;
+  std::optional<NewestVersion> current_;
+  Status status_;
+};
+
+}  // namespace
+
+Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view value) {
+  FB_ASSIGN(const ObjectKey name, DecodeObjectKey(row_key));
+  FB_ASSIGN(ObjectRecord record, DecodeObject(row_key, value));
+  return NewestVersion{.version = name.version, .record = std::move(record)};
+}
+
+Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket, const std::string& key) {
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, EndOfVersions(bucket, key));
+  scan->Seek(FirstVersion(bucket, key));
+  FB_TRY(scan->status());
+  if (!scan->Valid()) return std::optional<NewestVersion>();
+  FB_ASSIGN(NewestVersion newest, DecodeVersion(scan->key(), scan->value()));
+  if (newest.record.delete_marker) return std::optional<NewestVersion>();
+  return std::optional(std::move(newest));
+}
+
+Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket, const std::string& key) {
+  for (int attempt = 0; attempt < kLoadAttempts; ++attempt) {
+    FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(meta, bucket, key));
+    if (!newest) return ObjectStatePtr();
+    Result<ObjectStatePtr> state = Resolve(meta, devices, bucket, key, *newest);
+    if (state.ok() || state.error().code() != Code::kNotFound) return state;
+    // The rows of a version go in one batch. When it is not the newest any more its rows went while we read them.
+    FB_ASSIGN(const std::optional<NewestVersion> again, FindNewest(meta, bucket, key));
+    if (again && again->version == newest->version)
+      return Status::DataLoss("object `{}` is damaged: {}; run forebay fsck", key, state.error().message());
+  }
+  return Status::Aborted("object `{}` was replaced {} times while it was being opened: try again", key, kLoadAttempts);
+}
+
+Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces) {
+  std::unordered_map<uint64_t, uint32_t> index;
+  for (uint32_t i = 0; i < state.extents.size(); ++i) index.emplace(state.extents[i].id, i);
+  uint64_t begin = 0;
+  for (const Piece& piece : pieces) {
+    const auto found = index.find(piece.extent);
+    if (found == index.end() ||
+        !base::RangeFits(piece.offset, piece.length, state.extents[found->second].record.length_bytes))
+      return Status::DataLoss("object `{}` is damaged at offset {}: its map names bytes that extent {} does not have",
+                              state.info.key, begin, piece.extent);
+    state.pieces.push_back({.begin = begin, .length = piece.length, .extent = found->second, .offset = piece.offset});
+    begin += piece.length;
+  }
+  return {};
+}
+
+Status CheckPlace(uint64_t extent, const ExtentRecord& record, const Devices& devices) {
+  if (record.device < devices.size() && record.first_unit >= kDataStart / device::kUnit &&
+      base::RangeFits(record.first_unit * device::kUnit, record.units() * device::kUnit,
+                      devices.at(record.device).size_bytes()))
+    return {};
+  return Status::DataLoss("extent {} is said to be at unit {} of device {}, which is outside of the data; run forebay fsck",
+                          extent, record.first_unit, record.device);
+}
+
+Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket, const store::ListOptions& options) {
+  BucketCursor cursor(meta, bucket);
+  FB_ASSIGN(store::ListPage page,
+            store::ListKeys(cursor, options, [&](std::string_view) { return cursor.Info(); }));
+  FB_TRY(cursor.status());
+  return page;
+}
+
+}  // namespace forebay::engine

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/codec.h"
+#include "base/limits.h"
+
+namespace forebay::engine {
+namespace {
+
+constexpr uint8_t kRecordFormat = 1;
+constexpr uint8_t kDeleteMarkerFlag = 1;
+constexpr uint8_t kVersionedFlag = 1;
+constexpr size_t kVersionBytes = 8;
+/// A piece is at least three bytes long: this bounds what a decoder allocates for `remaining` bytes of input.
+constexpr size_t kMinPieceBytes = 3;
+
+uint32_t RowChecksum(std::string_view row_key, std::string_view body) {
+  return base::Crc32cExtend(base::Crc32c(AsBytes(row_key)), AsBytes(body));
+}
+
+/// Ends a record that `body` holds so far.
+std::string Seal(std::string_view row_key, std::string body) {
+  base::Encoder(&body).U32(RowChecksum(row_key, body));
+  return body;
+}
+
+/// What a message calls a row: its kind, and its key in hex.
+std::string RowName(std::string_view kind, std::string_view row_key) {
+  return fmt::format("the {} row {}", kind, base::ToHex(AsBytes(row_key.substr(0, 64))));
+}
+
+Status Nonsense(std::string_view name, std::string_view what) {
+  return Status::DataLoss("{} is damaged: {}; run forebay fsck", name, what);
+}
+
+/// The body of a record whose checksum and format byte are right, without both.
+Result<std::string_view> Unseal(std::string_view name, std::string_view row_key, std::string_view value) {
+  if (value.size() < 1 + sizeof(uint32_t)) return Nonsense(name, "it is cut short");
+  const std::string_view body = value.substr(0, value.size() - sizeof(uint32_t));
+  if (base::Decoder(value.substr(body.size())).U32() != RowChecksum(row_key, body))
+    return Nonsense(name, "its checksum does not match");
+  const auto format = static_cast<uint8_t>(body[0]);
+  if (format > kRecordFormat)
+    return Status::FailedPrecondition("{} has format {}, this program knows {}: use a newer forebay", name, format,
+                                      kRecordFormat);
+  if (format != kRecordFormat) return Nonsense(name, "its format is 0");
+  return body.substr(1);
+}
+
+void PutPieces(base::Encoder& encoder, std::span<const Piece> pieces) {
+  encoder.Varint(pieces.size());
+  for (const Piece& piece : pieces) {
+    encoder.Varint(piece.extent);
+    encoder.Varint(piece.offset);
+    encoder.Varint(piece.length);
+  }
+}
+
+std::vector<Piece> TakePieces(base::Decoder& decoder, uint64_t expected_bytes) {
+  std::vector<Piece> pieces;
+  const uint64_t count = decoder.Varint();
+  if (count > decoder.remaining() / kMinPieceBytes) decoder.Fail();
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < count && !decoder.failed(); ++i) {
+    Piece piece;
+    piece.extent = decoder.Varint();
+    piece.offset = decoder.Varint();
+    piece.length = decoder.Varint();
+    const bool sane = piece.extent != 0 && piece.length != 0 &&
+                      base::RangeFits(piece.offset, piece.length, kMaxExtentBytes) &&
+                      piece.length <= expected_bytes - total;
+    if (!sane) {
+      decoder.Fail();
+      break;
+    }
+    total += piece.length;
+    pieces.push_back(piece);
+  }
+  if (total != expected_bytes) decoder.Fail();
+  return pieces;
+}
+
+void PutMetadata(base::Encoder& encoder, const store::UserMetadata& metadata) {
+  encoder.Varint(metadata.size());
+  for (const auto& [name, value] : metadata) {
+    encoder.Blob(name);
+    encoder.Blob(value);
+  }
+}
+
+store::UserMetadata TakeMetadata(base::Decoder& decoder) {
+  store::UserMetadata metadata;
+  const uint64_t count = decoder.Varint();
+  if (count > base::kMaxUserMetadataBytes) decoder.Fail();
+  size_t total = 0;
+  for (uint64_t i = 0; i < count && !decoder.failed(); ++i) {
+    const std::string_view name = decoder.Blob(base::kMaxUserMetadataBytes);
+    const std::string_view value = decoder.Blob(base::kMaxUserMetadataBytes);
+    total += name.size() + value.size();
+    if (total > base::kMaxUserMetadataBytes || !metadata.emplace(name, value).second) decoder.Fail();
+  }
+  return metadata;
+}
+
+bool SizeSuitsStorage(const ObjectRecord& record) {
+  switch (record.storage) {
+    case Storage::kInline: return record.size_bytes <= kMaxInlineContent;
+    case Storage::kMap: return record.size_bytes > 0 && record.size_bytes <= kSegmentBytes;
+    case Storage::kSegmented: return record.size_bytes > kSegmentBytes && record.size_bytes <= base::kMaxObjectBytes;
+  }
+  return false;
+}
+
+}  // namespace
+
+// ---- keys ----
+
+std::string BucketPrefix(uint64_t bucket) { return NumberKey(bucket); }
+
+std::string ObjectPrefix(uint64_t bucket, std::string_view key) {
+  std::string out;
+  out.reserve(sizeof(bucket) + key.size() + 1 + kVersionBytes);
+  base::Encoder encoder(&out);
+  encoder.U64BigEndian(bucket);
+  encoder.Raw(key);
+  encoder.U8(0);
+  return out;
+}
+
+std::string EncodeObjectKey(uint64_t bucket, std::string_view key, uint64_t version) {
+  std::string out = ObjectPrefix(bucket, key);
+  base::Encoder(&out).U64BigEndian(~version);
+  return out;
+}
+
+std::string PrefixEnd(std::string_view prefix) {
+  std::string end(prefix);
+  while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xff) end.pop_back();
+  if (!end.empty()) end.back() = static_cast<char>(static_cast<unsigned char>(end.back()) + 1);
+  return end;
+}
+
+Result<ObjectKey> DecodeObjectKey(std::string_view row_key) {
+  const std::string name = RowName("object", row_key);
+  if (row_key.size() < sizeof(uint64_t) + 1 + kVersionBytes) return Nonsense(name, "its key is too short");
+  base::Decoder decoder(row_key);
+  ObjectKey out;
+  out.bucket = decoder.U64BigEndian();
+  out.key = decoder.Raw(decoder.remaining() - 1 - kVersionBytes);
+  const uint8_t separator = decoder.U8();
+  out.version = ~decoder.U64BigEndian();
+  if (separator != 0 || !base::CheckKey(out.key).ok()) return Nonsense(name, "its key makes no sense");
+  return out;
+}
+
+std::string NumberKey(uint64_t number) {
+  std::string out;
+  base::Encoder(&out).U64BigEndian(number);
+  return out;
+}
+
+Result<uint64_t> DecodeNumberKey(std::string_view row_key) {
+  base::Decoder decoder(row_key);
+  const uint64_t number = decoder.U64BigEndian();
+  FB_TRY(decoder.Finish(RowName("numbered", row_key)));
+  return number;
+}
+
+std::string SegmentKey(uint64_t version, uint32_t segment) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U64BigEndian(version);
+  for (int shift = 24; shift >= 0; shift -= 8) encoder.U8(static_cast<uint8_t>(segment >> shift));
+  return out;
+}
+
+Result<SegmentName> DecodeSegmentKey(std::string_view row_key) {
+  base::Decoder decoder(row_key);
+  SegmentName out;
+  out.version = decoder.U64BigEndian();
+  for (int i = 0; i < 4; ++i) out.segment = (out.segment << 8) | decoder.U8();
+  FB_TRY(decoder.Finish(RowName("map", row_key)));
+  return out;
+}
+
+std::string GroupKey(uint32_t device, uint32_t group) { return NumberKey((uint64_t{device} << 32) | group); }
+
+Result<GroupName> DecodeGroupKey(std::string_view row_key) {
+  FB_ASSIGN(const uint64_t number, DecodeNumberKey(row_key));
+  return GroupName{.device = static_cast<uint32_t>(number >> 32), .group = static_cast<uint32_t>(number)};
+}
+
+// ---- records ----
+
+std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  encoder.U8(record.delete_marker ? kDeleteMarkerFlag : 0);
+  encoder.U8(static_cast<uint8_t>(record.storage));
+  encoder.Varint(record.size_bytes);
+  encoder.U32(record.crc32c);
+  encoder.Blob(record.etag);
+  encoder.U64(static_cast<uint64_t>(record.modified_ns));
+  PutMetadata(encoder, record.metadata);
+  if (record.storage == Storage::kMap) PutPieces(encoder, record.pieces);
+  return Seal(row_key, std::move(out));
+}
+
+Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view value) {
+  const std::string name = RowName("object", row_key);
+  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  base::Decoder decoder(body);
+  ObjectRecord record;
+  const uint8_t flags = decoder.U8();
+  record.delete_marker = (flags & kDeleteMarkerFlag) != 0;
+  record.storage = static_cast<Storage>(decoder.U8());
+  record.size_bytes = decoder.Varint();
+  record.crc32c = decoder.U32();
+  record.etag = decoder.Blob(base::kMaxETagBytes);
+  record.modified_ns = static_cast<int64_t>(decoder.U64());
+  record.metadata = TakeMetadata(decoder);
+  if ((flags & ~kDeleteMarkerFlag) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
+  if (record.storage == Storage::kMap && !decoder.failed()) record.pieces = TakePieces(decoder, record.size_bytes);
+  FB_TRY(decoder.Finish(name));
+  return record;
+}
+
+std::string EncodePieces(std::string_view row_key, std::span<const Piece> pieces) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  PutPieces(encoder, pieces);
+  return Seal(row_key, std::move(out));
+}
+
+Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_view value, uint64_t expected_bytes) {
+  const std::string name = RowName("map", row_key);
+  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  base::Decoder decoder(body);
+  std::vector<Piece> pieces = TakePieces(decoder, expected_bytes);
+  FB_TRY(decoder.Finish(name));
+  return pieces;
+}
+
+std::string EncodeExtent(std::string_view row_key, const ExtentRecord& record) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  encoder.Varint(record.device);
+  encoder.Varint(record.first_unit);
+  encoder.Varint(record.length_bytes);
+  encoder.U8(record.block_shift);
+  encoder.Varint(record.references);
+  for (const uint32_t checksum : record.checksums) encoder.U32(checksum);
+  return Seal(row_key, std::move(out));
+}
+
+Result<ExtentRecord> DecodeExtent(std::string_view row_key, std::string_view value) {
+  const std::string name = RowName("extent", row_key);
+  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  base::Decoder decoder(body);
+  ExtentRecord record;
+  const uint64_t device = decoder.Varint();
+  record.device = static_cast<uint32_t>(device);
+  record.first_unit = decoder.Varint();
+  record.length_bytes = decoder.Varint();
+  record.block_shift = decoder.U8();
+  record.references = decoder.Varint();
+  const bool sane = device <= UINT32_MAX && record.first_unit <= UINT64_MAX / device::kUnit - kMaxExtentBytes &&
+                    record.length_bytes != 0 && record.length_bytes <= kMaxExtentBytes &&
+                    record.block_shift >= kMinBlockShift && record.block_shift <= kMaxBlockShift && record.references != 0;
+  if (!sane) decoder.Fail();
+  if (!decoder.failed()) {
+    const uint64_t blocks = base::DivideUp(record.length_bytes, uint64_t{1} << record.block_shift);
+    if (blocks * sizeof(uint32_t) != decoder.remaining()) decoder.Fail();
+    for (uint64_t i = 0; i < blocks && !decoder.failed(); ++i) record.checksums.push_back(decoder.U32());
+  }
+  FB_TRY(decoder.Finish(name));
+  return record;
+}
+
+std::string EncodeBucket(std::string_view name, const BucketRecord& record) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  encoder.U8(record.versioned ? kVersionedFlag : 0);
+  encoder.Varint(record.id);
+  encoder.Varint(static_cast<uint64_t>(record.info.owner));
+  encoder.U8(static_cast<uint8_t>(record.info.bucket_class));
+  encoder.U64(static_cast<uint64_t>(record.info.created.time_since_epoch().count()));
+  return Seal(name, std::move(out));
+}
+
+Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value) {
+  const std::string row = RowName("bucket", name);
+  FB_ASSIGN(const std::string_view body, Unseal(row, name, value));
+  base::Decoder decoder(body);
+  BucketRecord record;
+  const uint8_t flags = decoder.U8();
+  record.versioned = (flags & kVersionedFlag) != 0;
+  record.id = decoder.Varint();
+  record.info.name = name;
+  record.info.owner = static_cast<TenantId>(decoder.Varint());
+  const uint8_t bucket_class = decoder.U8();
+  record.info.bucket_class = static_cast<store::BucketClass>(bucket_class);
+  record.info.created = base::WallTime(base::Duration(static_cast<int64_t>(decoder.U64())));
+  const bool sane = (flags & ~kVersionedFlag) == 0 && record.id != 0 &&
+                    bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) && base::CheckBucketName(name).ok();
+  if (!sane) decoder.Fail();
+  FB_TRY(decoder.Finish(row));
+  return record;
+}
+
+std::string EncodeGroup(std::string_view row_key, const GroupBitmap& bitmap) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  for (const uint64_t word : bitmap) encoder.U64(word);
+  return Seal(row_key, std::move(out));
+}
+
+Result<GroupBitmap> DecodeGroup(std::string_view row_key, std::string_view value) {
+  const std::string name = RowName("free-space", row_key);
+  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  base::Decoder decoder(body);
+  GroupBitmap bitmap{};
+  for (uint64_t& word : bitmap) word = decoder.U64();
+  FB_TRY(decoder.Finish(name));
+  return bitmap;
+}
+
+std::string EncodeCounters(const Counters& counters) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  encoder.U64(counters.next_extent);
+  encoder.U64(counters.next_version);
+  encoder.U64(counters.next_bucket);
+  return Seal(kCountersKey, std::move(out));
+}
+
+Result<Counters> DecodeCounters(std::string_view value) {
+  constexpr std::string_view kName = "the counters row";
+  FB_ASSIGN(const std::string_view body, Unseal(kName, kCountersKey, value));
+  base::Decoder decoder(body);
+  Counters counters;
+  counters.next_extent = decoder.U64();
+  counters.next_version = decoder.U64();
+  counters.next_bucket = decoder.U64();
+  if (counters.next_extent == 0 || counters.next_version == 0 || counters.next_bucket == 0) decoder.Fail();
+  FB_TRY(decoder.Finish(kName));
+  return counters;
+}
+
+std::string EncodeIdentity(const Uuid& store) {
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(kRecordFormat);
+  encoder.Raw(ByteView(store.bytes));
+  return Seal(kIdentityKey, std::move(out));
+}
+
+Result<Uuid> DecodeIdentity(std::string_view value) {
+  constexpr std::string_view kName = "the identity row";
+  FB_ASSIGN(const std::string_view body, Unseal(kName, kIdentityKey, value));
+  base::Decoder decoder(body);
+  Uuid store;
+  decoder.Raw(store.bytes);
+  FB_TRY(decoder.Finish(kName));
+  return store;
+}
+
+}  // namespace forebay::engine

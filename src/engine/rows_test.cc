@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rows.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "base/checksum.h"
+#include "base/codec.h"
+#include "base/random.h"
+
+namespace forebay::engine {
+namespace {
+
+constexpr uint64_t kBucket = 3;
+
+ObjectRecord InlineObject() {
+  return {.size_bytes = 9,
+          .crc32c = 0xe3069283,
+          .etag = "abc",
+          .modified_ns = 1'700'000'000'000'000'000,
+          .metadata = {{"color", "blue"}},
+          .storage = Storage::kInline};
+}
+
+ObjectRecord MappedObject() {
+  ObjectRecord record = InlineObject();
+  record.storage = Storage::kMap;
+  record.size_bytes = 5'000'000;
+  record.pieces = {{.extent = 7, .offset = 0, .length = 4'194'304}, {.extent = 8, .offset = 4096, .length = 805'696}};
+  return record;
+}
+
+ExtentRecord Extent() {
+  return {.device = 1, .first_unit = 256, .length_bytes = 70'000, .block_shift = 16, .references = 2, .checksums = {1, 2}};
+}
+
+TEST(KeysTest, TheNewestVersionOfAnObjectComesFirst) {
+  EXPECT_LT(EncodeObjectKey(kBucket, "a", 9), EncodeObjectKey(kBucket, "a", 8));
+  EXPECT_EQ(base::ToHex(AsBytes(EncodeObjectKey(3, "a", 1))), "0000000000000003" "61" "00" "fffffffffffffffe");
+}
+
+TEST(KeysTest, ObjectsAreInTheOrderOfTheirKeys) {
+  EXPECT_LT(EncodeObjectKey(kBucket, "a", 1), EncodeObjectKey(kBucket, "a\x01", 99));
+  EXPECT_LT(EncodeObjectKey(kBucket, "a", 1), EncodeObjectKey(kBucket, "aa", 99));
+  EXPECT_LT(EncodeObjectKey(kBucket, "a/b", 1), EncodeObjectKey(kBucket, "b", 1));
+  EXPECT_LT(EncodeObjectKey(3, "z", 1), EncodeObjectKey(4, "a", 1));
+}
+
+TEST(KeysTest, TheBoundsOfAnObjectHoldItsVersionsOnly) {
+  for (const uint64_t version : {1UL, 2UL, 1UL << 63, UINT64_MAX}) {
+    EXPECT_GE(EncodeObjectKey(kBucket, "key", version), FirstVersion(kBucket, "key"));
+    EXPECT_LT(EncodeObjectKey(kBucket, "key", version), EndOfVersions(kBucket, "key"));
+    EXPECT_FALSE(EncodeObjectKey(kBucket, "key\x01", version) < EndOfVersions(kBucket, "key"));
+  }
+}
+
+TEST(KeysTest, ComeBack) {
+  const std::string key = EncodeObjectKey(12, "models/llama", 34);
+  const Result<ObjectKey> name = DecodeObjectKey(key);
+  ASSERT_TRUE(name.ok());
+  EXPECT_EQ(name->bucket, 12U);
+  EXPECT_EQ(name->key, "models/llama");
+  EXPECT_EQ(name->version, 34U);
+  EXPECT_EQ(DecodeSegmentKey(SegmentKey(5, 6))->segment, 6U);
+  EXPECT_EQ(DecodeGroupKey(GroupKey(2, 9))->device, 2U);
+  EXPECT_EQ(DecodeGroupKey(GroupKey(2, 9))->group, 9U);
+}
+
+TEST(KeysTest, NonsenseIsRefused) {
+  EXPECT_EQ(DecodeObjectKey("short").status().code(), Code::kDataLoss);
+  std::string key = EncodeObjectKey(1, "key", 1);
+  key[8 + 3] = 'x';  // the separator
+  EXPECT_EQ(DecodeObjectKey(key).status().code(), Code::kDataLoss);
+  EXPECT_EQ(DecodeNumberKey("1234567").status().code(), Code::kDataLoss);
+  EXPECT_EQ(DecodeSegmentKey("1234567890123").status().code(), Code::kDataLoss);
+}
+
+/// One kind of record: an example under its key, and the decoder.
+struct Kind {
+  std::string name;
+  std::string key;
+  std::string value;
+  std::function<Status(std::string_view, std::string_view)> decode;
+};
+
+std::vector<Kind> Kinds() {
+  const std::string object_key = EncodeObjectKey(kBucket, "key", 1);
+  const auto object = [](std::string_view key, std::string_view value) { return DecodeObject(key, value).status(); };
+  GroupBitmap bitmap{};
+  bitmap[3] = 0xff00;
+  return {
+      {"inline object", object_key, EncodeObject(object_key, InlineObject()), object},
+      {"mapped object", object_key, EncodeObject(object_key, MappedObject()), object},
+      {"pieces", SegmentKey(1, 0), EncodePieces(SegmentKey(1, 0), MappedObject().pieces),
+       [](std::string_view key, std::string_view value) { return DecodePieces(key, value, 5'000'000).status(); }},
+      {"extent", NumberKey(7), EncodeExtent(NumberKey(7), Extent()),
+       [](std::string_view key, std::string_view value) { return DecodeExtent(key, value).status(); }},
+      {"bucket", "bucket", EncodeBucket("bucket", {.id = 3, .info = {.name = "bucket"}}),
+       [](std::string_view key, std::string_view value) { return DecodeBucket(key, value).status(); }},
+      {"group", GroupKey(0, 1), EncodeGroup(GroupKey(0, 1), bitmap),
+       [](std::string_view key, std::string_view value) { return DecodeGroup(key, value).status(); }},
+      {"counters", std::string(kCountersKey), EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7}),
+       [](std::string_view, std::string_view value) { return DecodeCounters(value).status(); }},
+      {"identity", std::string(kIdentityKey), EncodeIdentity(Uuid()),
+       [](std::string_view, std::string_view value) { return DecodeIdentity(value).status(); }},
+  };
+}
+
+TEST(RowsTest, ComeBack) {
+  const std::string key = EncodeObjectKey(kBucket, "key", 1);
+  EXPECT_EQ(*DecodeObject(key, EncodeObject(key, InlineObject())), InlineObject());
+  EXPECT_EQ(*DecodeObject(key, EncodeObject(key, MappedObject())), MappedObject());
+  EXPECT_EQ(*DecodeExtent(NumberKey(7), EncodeExtent(NumberKey(7), Extent())), Extent());
+  const Counters counters{.next_extent = 5, .next_version = 6, .next_bucket = 7};
+  EXPECT_EQ(*DecodeCounters(EncodeCounters(counters)), counters);
+  store::BucketInfo info{.name = "models", .owner = TenantId{9}, .bucket_class = store::BucketClass::kCache};
+  const BucketRecord bucket = *DecodeBucket("models", EncodeBucket("models", {.id = 4, .info = info, .versioned = true}));
+  EXPECT_EQ(bucket.id, 4U);
+  EXPECT_EQ(bucket.info.owner, TenantId{9});
+  EXPECT_EQ(bucket.info.bucket_class, store::BucketClass::kCache);
+  EXPECT_TRUE(bucket.versioned);
+}
+
+// The example of docs/formats/metadata.md.
+TEST(RowsTest, AnObjectHasTheDocumentedBytes) {
+  const std::string key = EncodeObjectKey(kBucket, "key", 1);
+  const std::string value = EncodeObject(key, InlineObject());
+  EXPECT_EQ(base::ToHex(AsBytes(value).first(value.size() - 4)),
+            "01" "00" "01" "09" "839206e3" "03616263" "00002a36fe9c9717" "01" "05636f6c6f72" "04626c7565");
+}
+
+TEST(RowsTest, EveryTruncationIsRefused) {
+  for (const Kind& kind : Kinds()) {
+    ASSERT_TRUE(kind.decode(kind.key, kind.value).ok()) << kind.name;
+    for (size_t length = 0; length < kind.value.size(); ++length)
+      EXPECT_EQ(kind.decode(kind.key, kind.value.substr(0, length)).code(), Code::kDataLoss) << kind.name << " " << length;
+    EXPECT_EQ(kind.decode(kind.key, kind.value + "x").code(), Code::kDataLoss) << kind.name;
+  }
+}
+
+TEST(RowsTest, EveryFlippedBitIsSeen) {
+  for (const Kind& kind : Kinds()) {
+    for (size_t bit = 0; bit < kind.value.size() * 8; ++bit) {
+      std::string bad = kind.value;
+      bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+      EXPECT_EQ(kind.decode(kind.key, bad).code(), Code::kDataLoss) << kind.name << " bit " << bit;
+    }
+  }
+}
+
+TEST(RowsTest, ARowUnderAnotherKeyIsSeen) {
+  for (const Kind& kind : Kinds()) {
+    if (kind.name == "counters" || kind.name == "identity") continue;  // they have one key
+    std::string other = kind.key;
+    other.back() = static_cast<char>(other.back() ^ 1);
+    EXPECT_EQ(kind.decode(other, kind.value).code(), Code::kDataLoss) << kind.name;
+  }
+}
+
+/// A record with a right checksum around a body that makes no sense.
+std::string Sealed(std::string_view key, std::string body) {
+  base::Encoder(&body).U32(base::Crc32cExtend(base::Crc32c(AsBytes(key)), AsBytes(body)));
+  return body;
+}
+
+TEST(RowsTest, RandomBodiesWithARightChecksumNeverPassTheLimits) {
+  const char* given = std::getenv("FOREBAY_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 4711;
+  SCOPED_TRACE(testing::Message() << "FOREBAY_SEED=" << seed);
+  base::SeededRandom random(seed);
+  for (const Kind& kind : Kinds()) {
+    for (int round = 0; round < 2000; ++round) {
+      std::string body = kind.value.substr(0, kind.value.size() - 4);
+      for (uint64_t i = 0; i <= random.Below(4); ++i) body[1 + random.Below(body.size() - 1)] = static_cast<char>(random.Next64());
+      if (random.Below(4) == 0) body.resize(1 + random.Below(body.size()));
+      const std::string value = Sealed(kind.key, body);
+      const Status status = kind.decode(kind.key, value);
+      EXPECT_TRUE(status.ok() || status.code() == Code::kDataLoss) << kind.name;
+      if (kind.name == "extent" && status.ok()) {
+        const ExtentRecord record = *DecodeExtent(kind.key, value);
+        EXPECT_LE(record.length_bytes, kMaxExtentBytes);
+        EXPECT_EQ(record.checksums.size(), base::DivideUp(record.length_bytes, uint64_t{1} << record.block_shift));
+      }
+      if (kind.name == "mapped object" && status.ok()) {
+        const ObjectRecord record = *DecodeObject(kind.key, value);
+        uint64_t total = 0;
+        for (const Piece& piece : record.pieces) total += piece.length;
+        if (record.storage == Storage::kMap) EXPECT_EQ(total, record.size_bytes);
+      }
+    }
+  }
+}
+
+TEST(RowsTest, ANewerFormatIsRefusedAsSuch) {
+  for (const Kind& kind : Kinds()) {
+    std::string body = kind.value.substr(0, kind.value.size() - 4);
+    body[0] = 2;
+    const Status status = kind.decode(kind.key, Sealed(kind.key, body));
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition) << kind.name;
+    EXPECT_NE(status.message().find("use a newer forebay"), std::string::npos) << kind.name;
+  }
+}
+
+TEST(RowsTest, AHugeCountOfPiecesAllocatesNothing) {
+  std::string body("\x01", 1);
+  base::Encoder(&body).Varint(UINT64_MAX);
+  const std::string key = SegmentKey(1, 0);
+  EXPECT_EQ(DecodePieces(key, Sealed(key, body), 100).status().code(), Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace forebay::engine

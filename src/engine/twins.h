@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store of twins for tests: memory devices and memory metadata that survive closing the engine, with the reactor of the
+// test's thread. Tests of this folder only.
+// Reactor-local.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "device/memory_device.h"
+#include "engine/engine.h"
+#include "meta/memory_meta_store.h"
+#include "rt/reactor.h"
+
+namespace forebay::engine {
+
+/// Passes everything on to a device that outlives it; can be told to fail.
+class LentDevice final : public device::Device {
+ public:
+  struct Faults {
+    std::atomic<bool> fail_flushes{false};
+    std::atomic<bool> fail_writes{false};
+    std::atomic<int> flushes{0};
+  };
+  LentDevice(device::Device& device, Faults& faults) : device_(device), faults_(faults) {}
+
+  const std::string& name() const override { return device_.name(); }
+  uint64_t size_bytes() const override { return device_.size_bytes(); }
+  rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset, std::span<const MutableByteView> buffers) override {
+    return device_.Read(reactor, offset, buffers);
+  }
+  rt::Task<Status> Write(rt::Reactor& reactor, uint64_t offset, std::span<const ByteView> buffers) override {
+    if (faults_.fail_writes) co_return Status::DataLoss("{}: write failed: I/O error", name());
+    co_return co_await device_.Write(reactor, offset, buffers);
+  }
+  rt::Task<Status> Flush(rt::Reactor& reactor) override {
+    ++faults_.flushes;
+    if (faults_.fail_flushes) co_return Status::DataLoss("{}: flush failed: I/O error", name());
+    co_return co_await device_.Flush(reactor);
+  }
+  rt::Task<Status> ZeroAhead(rt::Reactor& reactor, uint64_t begin, uint64_t end) override {
+    return device_.ZeroAhead(reactor, begin, end);
+  }
+
+ private:
+  device::Device& device_;
+  Faults& faults_;
+};
+
+struct TwinOptions {
+  size_t devices = 1;
+  uint64_t device_bytes = 128 * base::kMiB;
+  size_t arena_bytes = 16 * base::kMiB;
+  EngineOptions engine{};
+};
+
+class TwinStore {
+ public:
+  explicit TwinStore(TwinOptions options = {}) : options_(options) {
+    arena_ = *base::Arena::Create(options.arena_bytes);
+    reactor_ = *rt::Reactor::Create();
+    std::vector<device::Device*> to_format;
+    for (size_t i = 0; i < options.devices; ++i) {
+      disks_.push_back(std::make_unique<device::MemoryDevice>(options.device_bytes, "disk" + std::to_string(i)));
+      faults_.push_back(std::make_unique<LentDevice::Faults>());
+      to_format.push_back(disks_.back().get());
+    }
+    base::SeededRandom random(7);
+    EXPECT_TRUE(Run(Engine::Format(*reactor_, to_format, Uuid::Generate(random))).ok());
+    const Status opened = TryOpen();
+    EXPECT_TRUE(opened.ok()) << opened.ToString();
+  }
+  ~TwinStore() { Close(); }
+
+  /// Opens what is on the twins.
+  Status TryOpen() {
+    Parts parts{.devices = {},
+                .open_meta = [this](uint64_t witness, meta::GroupHooks& hooks) -> Result<std::unique_ptr<meta::MetaStore>> {
+                  FB_ASSIGN(std::unique_ptr<meta::MemoryMetaStore> meta,
+                            meta::MemoryMetaStore::Open(media_, witness, &hooks));
+                  return meta;
+                },
+                .arena = arena_.get(),
+                .clock = &clock_,
+                .log = log_.get()};
+    for (size_t i = 0; i < disks_.size(); ++i) parts.devices.push_back(std::make_unique<LentDevice>(*disks_[i], *faults_[i]));
+    Result<std::unique_ptr<Engine>> engine = Run(Engine::Open(*reactor_, std::move(parts), options_.engine));
+    if (!engine.ok()) return engine.error();
+    engine_ = *std::move(engine);
+    return {};
+  }
+  void Close() {
+    if (engine_ == nullptr) return;
+    reactor_->BlockOn(engine_->Drain(*reactor_));
+    engine_.reset();
+  }
+  void Reopen() {
+    Close();
+    const Status opened = TryOpen();
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+
+  template <typename T>
+  T Run(rt::Task<T> task) {
+    return reactor_->BlockOn(std::move(task));
+  }
+  store::Context context() { return {.reactor = *reactor_}; }
+  Engine& engine() { return *engine_; }
+  rt::Reactor& reactor() { return *reactor_; }
+  base::Arena& arena() { return *arena_; }
+  device::MemoryDevice& disk(size_t i = 0) { return *disks_[i]; }
+  LentDevice::Faults& faults(size_t i = 0) { return *faults_[i]; }
+  std::shared_ptr<meta::MemoryMedia>& media() { return media_; }
+  /// Takes over another device's content.
+  void SetDisk(size_t i, std::unique_ptr<device::MemoryDevice> disk) { disks_[i] = std::move(disk); }
+
+  Status CreateBucket(const std::string& name = "bucket") {
+    return Run(engine_->CreateBucket(context(), {.name = name}));
+  }
+  Result<store::ObjectInfo> Put(const std::string& key, const std::string& content, store::PutOptions options = {}) {
+    return Run(PutTask(key, content, std::move(options)));
+  }
+  Result<std::string> Get(const std::string& key) { return Run(GetTask(key)); }
+  Status Delete(const std::string& key) { return Run(engine_->Delete(context(), "bucket", key, {})); }
+  Result<std::unique_ptr<store::ObjectReader>> Open(const std::string& key) {
+    return Run(engine_->Open(context(), "bucket", key, {}));
+  }
+  Result<std::string> Read(store::ObjectReader& reader, uint64_t offset, uint64_t length) {
+    return Run(ReadTask(reader, offset, length));
+  }
+
+  rt::Task<Status> WriteTask(store::ObjectWriter& writer, const std::string& content) {
+    size_t at = 0;
+    while (at < content.size()) {
+      FB_CO_ASSIGN(base::Buffer buffer, co_await writer.Allocate(context(), content.size() - at));
+      std::memcpy(buffer.writable().data(), content.data() + at, buffer.size());
+      at += buffer.size();
+      FB_CO_TRY(co_await writer.Write(context(), std::move(buffer)));
+    }
+    co_return Status();
+  }
+  rt::Task<Result<store::ObjectInfo>> PutTask(std::string key, std::string content, store::PutOptions options = {}) {
+    FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
+                 co_await engine_->Put(context(), "bucket", std::move(key), std::move(options)));
+    FB_CO_TRY(co_await WriteTask(*writer, content));
+    co_return co_await writer->Commit(context(), std::nullopt);
+  }
+  rt::Task<Result<std::string>> ReadTask(store::ObjectReader& reader, uint64_t offset, uint64_t length) {
+    FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context(), offset, length));
+    std::string content;
+    for (const base::Buffer& buffer : data.buffers) content += AsText(buffer.view());
+    co_return content;
+  }
+  rt::Task<Result<std::string>> GetTask(std::string key) {
+    FB_CO_ASSIGN(const std::unique_ptr<store::ObjectReader> reader, co_await engine_->Open(context(), "bucket", key, {}));
+    std::string content;
+    while (content.size() < reader->info().size_bytes) {
+      const uint64_t length = std::min<uint64_t>(base::kMaxChunkBytes, reader->info().size_bytes - content.size());
+      FB_CO_ASSIGN(const std::string part, co_await ReadTask(*reader, content.size(), length));
+      content += part;
+    }
+    co_return content;
+  }
+
+ private:
+  const TwinOptions options_;
+  base::SystemClock clock_;
+  std::unique_ptr<base::Log> log_ = base::Log::Discard();
+  std::unique_ptr<base::Arena> arena_;
+  std::unique_ptr<rt::Reactor> reactor_;
+  std::vector<std::unique_ptr<device::MemoryDevice>> disks_;
+  std::vector<std::unique_ptr<LentDevice::Faults>> faults_;
+  std::shared_ptr<meta::MemoryMedia> media_ = std::make_shared<meta::MemoryMedia>();
+  std::unique_ptr<Engine> engine_;
+};
+
+/// `size` bytes that depend on the seed.
+inline std::string RandomContent(uint64_t seed, size_t size) {
+  std::string content(size, '\0');
+  base::SeededRandom(seed).Fill(std::as_writable_bytes(std::span(content.data(), content.size())));
+  return content;
+}
+
+}  // namespace forebay::engine
