@@ -232,12 +232,15 @@ void Reactor::RunPosted() {
 }
 
 bool Reactor::HasWork() const {
-  return !ready_.empty() || !next_turn_.empty() || posted_.load(std::memory_order_relaxed) != nullptr || ring_->HasCompletions() ||
+  return !ready_.empty() || !next_turn_.empty() || !backlog_.empty() || posted_.load(std::memory_order_relaxed) != nullptr || ring_->HasCompletions() ||
          timers_.next() <= now_;
 }
 
 void Reactor::EnterAndWait() {
-  ArmWake();
+  if (!ArmWake()) {
+    ring_->Enter();  // to make room; a sleep without the poll could be for ever
+    return;
+  }
   const bool may_spin = options_.spin > Duration::zero();
   if (may_spin && quick_waits_ >= kQuickWaits) {
     if (ring_->HasUnsubmitted()) ring_->Enter();
@@ -292,13 +295,14 @@ void Reactor::Reap() {
 }
 
 // The eventfd's counter is never read: each write completes the multishot poll again.
-void Reactor::ArmWake() {
-  if (wake_armed_) return;
+bool Reactor::ArmWake() {
+  if (wake_armed_) return true;
   io_uring_sqe* entry = ring_->NextEntry();
-  if (entry == nullptr) return;  // the kernel took nothing: then it does not sleep either
+  if (entry == nullptr) return false;
   io_uring_prep_poll_multishot(entry, wake_fd_, POLLIN);
   entry->user_data = kWake;
   wake_armed_ = true;
+  return true;
 }
 
 }  // namespace forebay::rt

@@ -157,7 +157,7 @@ class Reactor {
   void EnterAndWait();
   bool SpinForWork();
   void Reap();
-  void ArmWake();
+  bool ArmWake();
 
   void Start(Operation& operation);
   void SubmitOrQueue(Operation& operation);

@@ -16,7 +16,9 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
+#include <cstdio>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -224,46 +226,120 @@ class SmallRingTest : public ReactorTest {
   void SetUp() override { Start({.name = "small", .entries = 4, .clock = &clock_}); }
 };
 
-TEST_F(SmallRingTest, LosesNoOperationBeyondItsEntries) {
-  constexpr int kOperations = 1000;
+/// Writes `count` numbers to a file at once; true when each arrived.
+bool AllWritesArrive(Reactor& reactor, uint32_t count) {
   const int fd = TemporaryFile();
-  reactor().BlockOn([&]() -> Task<void> {
-    Gate gate(reactor());
-    int written = 0;
-    std::vector<uint32_t> values(kOperations);
-    for (uint32_t i = 0; i < kOperations; ++i) {
-      values[i] = i;
-      reactor().Spawn(gate, [&, i]() -> Task<void> {
-        if (co_await reactor().Write(fd, &values[i], 4, uint64_t{i} * 4) == 4) ++written;
-      });
+  std::vector<uint32_t> values(count);
+  std::iota(values.begin(), values.end(), 0U);
+  reactor.BlockOn([&]() -> Task<void> {
+    Gate gate(reactor);
+    for (uint32_t i = 0; i < count; ++i) {
+      reactor.Spawn(gate, [&, i]() -> Task<void> { EXPECT_EQ(co_await reactor.Write(fd, &values[i], 4, uint64_t{i} * 4), 4); });
     }
     co_await gate.Close();
-    EXPECT_EQ(written, kOperations);
   });
-  std::vector<uint32_t> back(kOperations);
-  EXPECT_EQ(pread(fd, back.data(), back.size() * 4, 0), kOperations * 4);
-  for (uint32_t i = 0; i < kOperations; ++i) ASSERT_EQ(back[i], i);
+  std::vector<uint32_t> back(count);
+  EXPECT_EQ(pread(fd, back.data(), back.size() * 4, 0), static_cast<ssize_t>(back.size() * 4));
   close(fd);
+  return back == values;
 }
 
-TEST_F(SmallRingTest, CancelsMoreOperationsThanItHasEntries) {
-  constexpr int kOperations = 500;
+/// Starts `count` receives that never end and cancels them after `turns` of the loop; true when each ended with -ECANCELED.
+bool AllCancelsArrive(Reactor& reactor, size_t count, size_t turns) {
   Pair pair = Pair::Sockets();
-  reactor().BlockOn([&]() -> Task<void> {
-    Gate gate(reactor());
+  std::vector<char> bytes(count);
+  size_t cancelled = 0;
+  reactor.BlockOn([&]() -> Task<void> {
+    Gate gate(reactor);
     CancelToken token;
-    std::vector<char> bytes(kOperations);
-    int cancelled = 0;
     for (char& byte : bytes) {
-      reactor().Spawn(gate, [&, at = &byte]() -> Task<void> {
-        if (co_await reactor().Recv(pair.first(), at, 1, 0, {.token = &token}) == -ECANCELED) ++cancelled;
+      reactor.Spawn(gate, [&, at = &byte]() -> Task<void> {
+        if (co_await reactor.Recv(pair.first(), at, 1, 0, {.token = &token}) == -ECANCELED) ++cancelled;
       });
     }
-    while (reactor().operations_in_flight() < kOperations) co_await reactor().Yield();
+    for (size_t i = 0; i < turns; ++i) co_await reactor.Yield();
     token.Cancel();
     co_await gate.Close();
-    EXPECT_EQ(cancelled, kOperations);
   });
+  return cancelled == count && reactor.operations_in_flight() == 0;
+}
+
+/// Receives that get their byte while their cancel requests still wait for room; true when each ended one way or the other.
+bool BytesMayOvertakeCancels(Reactor& reactor, size_t count, size_t turns) {
+  Pair pair = Pair::Sockets();
+  std::vector<char> bytes(count);
+  size_t received = 0;
+  size_t cancelled = 0;
+  reactor.BlockOn([&]() -> Task<void> {
+    Gate gate(reactor);
+    CancelToken token;
+    for (char& byte : bytes) {
+      reactor.Spawn(gate, [&, at = &byte]() -> Task<void> {
+        const int result = co_await reactor.Recv(pair.first(), at, 1, 0, {.token = &token});
+        if (result == 1) ++received;
+        if (result == -ECANCELED) ++cancelled;
+      });
+    }
+    for (size_t i = 0; i < turns; ++i) co_await reactor.Yield();
+    EXPECT_EQ(send(pair.second(), bytes.data(), count, 0), static_cast<ssize_t>(count));
+    token.Cancel();
+    co_await gate.Close();
+  });
+  return received > 0 && received + cancelled == count && reactor.operations_in_flight() == 0;
+}
+
+/// Receives that fill the ring, and behind them the send that they wait for; true when all end.
+bool TheLastOneReleasesTheOthers(Reactor& reactor) {
+  constexpr size_t kReceives = 9;
+  Pair pair = Pair::Sockets();
+  std::array<char, kReceives> bytes{};
+  reactor.BlockOn([&]() -> Task<void> {
+    Gate gate(reactor);
+    for (char& byte : bytes) {
+      reactor.Spawn(gate, [&, at = &byte]() -> Task<void> { EXPECT_EQ(co_await reactor.Recv(pair.first(), at, 1, 0), 1); });
+    }
+    reactor.Spawn(gate, [&]() -> Task<void> { EXPECT_EQ(co_await reactor.Send(pair.second(), "123456789", 9, 0), 9); });
+    co_await gate.Close();
+  });
+  std::sort(bytes.begin(), bytes.end());
+  return std::string(bytes.data(), bytes.size()) == "123456789";
+}
+
+TEST_F(SmallRingTest, LosesNoOperationBeyondItsEntries) { EXPECT_TRUE(AllWritesArrive(reactor(), 1000)); }
+
+// More than the 4096 completions that the ring holds, too.
+TEST_F(SmallRingTest, CancelsMoreOperationsThanItHasEntries) { EXPECT_TRUE(AllCancelsArrive(reactor(), 6000, 6000)); }
+
+/// System call number `nr` answers `error`; with `flags_argument`, only when that argument is zero.
+void RefuseSystemCall(uint32_t nr, uint32_t error, std::optional<uint32_t> flags_argument = std::nullopt) {
+  const uint32_t flags = flags_argument ? offsetof(seccomp_data, args) + *flags_argument * sizeof(uint64_t) : 0;
+  std::array<sock_filter, 6> program{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, flags_argument ? 0 : nr, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter{program.size(), program.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) _exit(2);
+}
+
+using SmallRingDeathTest = SmallRingTest;
+
+// A kernel that is out of memory takes no requests for a while. Here: none while coroutines run (flags 0), only when the
+// loop enters it to collect completions; so everything beyond four requests has to wait in the backlog.
+TEST_F(SmallRingDeathTest, LosesNothingWhileTheKernelTakesNoRequests) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        RefuseSystemCall(__NR_io_uring_enter, EAGAIN, 3);
+        const bool right = AllWritesArrive(reactor(), 1000) && TheLastOneReleasesTheOthers(reactor()) &&
+                           AllCancelsArrive(reactor(), 300, 1) && AllCancelsArrive(reactor(), 300, 300) &&
+                           BytesMayOvertakeCancels(reactor(), 300, 300);
+        _exit(right && !HasFailure() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST_F(ReactorTest, PostFromFourThreadsLosesNothingAndKeepsEachThreadsOrder) {
@@ -292,16 +368,18 @@ TEST_F(ReactorTest, PostFromFourThreadsLosesNothingAndKeepsEachThreadsOrder) {
 
 // Each post finds the loop asleep or about to sleep: one lost wake-up and this hangs.
 TEST_F(ReactorTest, PostWakesALoopThatIsGoingToSleep) {
-  constexpr int kRounds = 2000;
+  constexpr int kRounds = 5000;
+  auto sleepy = Reactor::Create({.name = "sleepy", .spin = Duration::zero()}).value();
   std::atomic<int> answered{0};
   std::thread other([&] {
     for (int i = 0; i < kRounds; ++i) {
-      reactor().Post([&] { answered.fetch_add(1); });
-      while (answered.load() <= i) std::this_thread::yield();
+      sleepy->Post([&] { answered.fetch_add(1); });
+      while (answered.load() <= i) {
+      }
     }
-    reactor().Stop();
+    sleepy->Stop();
   });
-  reactor().Run();
+  sleepy->Run();
   other.join();
   EXPECT_EQ(answered.load(), kRounds);
 }
@@ -374,14 +452,7 @@ using ReactorDeathTest = ReactorTest;
 
 // What a container without io_uring does: io_uring_setup answers EPERM.
 void CreateUnderSeccomp() {
-  std::array<sock_filter, 4> program{{
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  }};
-  const sock_fprog filter{program.size(), program.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) _exit(2);
+  RefuseSystemCall(__NR_io_uring_setup, EPERM);
   const Status status = Reactor::Create().status();
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   _exit(status.code() == Code::kFailedPrecondition ? 0 : 1);

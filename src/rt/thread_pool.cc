@@ -53,9 +53,9 @@ Status ThreadPool::Submit(Runnable& item) {
 
 Status ThreadPool::Submit(MoveOnlyFunction function) {
   auto item = std::make_unique<QueuedFunction>(std::move(function));
-  FB_TRY(Submit(static_cast<Runnable&>(*item)));
-  item.release();  // deletes itself when it has run
-  return Status();
+  Status status = Submit(static_cast<Runnable&>(*item));
+  if (status.ok()) [[maybe_unused]] auto* self = item.release();  // deletes itself when it has run
+  return status;
 }
 
 void ThreadPool::Work() {
