@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataPool: the data connections of one client. Calls are spread over its lanes; a lane whose connection is lost opens a
+// new session at its next call. Opening is injected, so that a test needs no control plane.
+// Reactor-local. Close has returned before it is destroyed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/data_session.h"
+#include "fabric/fabric.h"
+#include "rt/gate.h"
+#include "rt/sync.h"
+#include "rt/thread_pool.h"
+
+namespace forebay::client {
+
+/// Where a session's data connection goes, and its key.
+struct DataTarget {
+  SessionKey key;
+  std::string endpoint;  // "host:port"
+  std::string fabric;    // "tcp"
+};
+
+class DataPool {
+ public:
+  /// Opens a session on the control plane within `timeout`; blocks; called on threads of the pool.
+  using Opener = std::function<Result<DataTarget>(base::Duration timeout)>;
+
+  /// All are borrowed. `lanes` is at least 1.
+  DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open, unsigned lanes);
+
+  /// A session of the next lane, opened if need be. It stays good as long as its gate is held (DataSession::Hold), or until
+  /// the caller suspends.
+  rt::Task<Result<DataSession*>> Next(base::TimePoint deadline);
+
+  /// Runs `call(session)`, which gives a Task of a Result. With `again`, once more on another session when the connection was
+  /// lost in the first attempt.
+  template <typename Call>
+  auto With(base::TimePoint deadline, bool again, Call call) -> std::invoke_result_t<Call&, DataSession&> {
+    for (;; again = false) {
+      FB_CO_ASSIGN(DataSession* const session, co_await Next(deadline));
+      auto result = co_await call(*session);
+      if (!again || result.ok() || result.error().code() != Code::kUnavailable || reactor_.Now() >= deadline)
+        co_return result;
+    }
+  }
+
+  /// Opens all lanes, so that the first calls need not; the first failure.
+  rt::Task<Status> OpenAll(base::TimePoint deadline);
+  /// Calls in progress fail with Unavailable(reason); returns when nothing runs any more.
+  rt::Task<void> Close(Status reason);
+
+  /// The address of the last connection, empty before.
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  struct Lane {
+    explicit Lane(rt::Reactor& reactor) : opening(reactor) {}
+    std::unique_ptr<DataSession> session;
+    rt::Mutex opening;
+  };
+
+  rt::Task<Result<DataSession*>> Ready(Lane& lane, base::TimePoint deadline);
+  rt::Task<Result<std::unique_ptr<DataSession>>> Open(base::TimePoint deadline);
+  void Retire(std::unique_ptr<DataSession> session);
+
+  rt::Reactor& reactor_;
+  fabric::Fabric& fabric_;
+  rt::ThreadPool& threads_;
+  const Opener open_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  size_t turn_ = 0;
+  std::string endpoint_;
+  Status closed_;
+  rt::Gate gate_;
+};
+
+}  // namespace forebay::client

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// DataPlaneSuite: the client's data pool against the data-plane server, over every fabric, each side on its own reactor thread,
+// with the memory store. No control plane: sessions come straight from the table.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "auth/session_table.h"
+#include "base/checksum.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "client/data_pool.h"
+#include "client/operations.h"
+#include "fabric/memory_fabric.h"
+#include "fabric/tcp_fabric.h"
+#include "native/server.h"
+#include "rt/reactor_thread.h"
+#include "store/memory_store.h"
+
+namespace forebay {
+
+struct FabricChoice {
+  std::string name;
+  std::string address;
+  std::function<std::unique_ptr<fabric::Fabric>(base::Random&)> make;
+  friend void PrintTo(const FabricChoice& choice, std::ostream* out) { *out << choice.name; }
+};
+
+inline auto EachFabric() {
+  return testing::Values(
+      FabricChoice{"memory", "anywhere:0", [](base::Random& random) { return std::make_unique<fabric::MemoryFabric>(random); }},
+      FabricChoice{"tcp", "127.0.0.1:0", [](base::Random& random) { return std::make_unique<fabric::TcpFabric>(random); }});
+}
+
+inline uint64_t SuiteSeed() {
+  const char* given = std::getenv("FOREBAY_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : base::SecureRandom().Next64();
+  std::cout << "FOREBAY_SEED=" << seed << "\n";
+  return seed;
+}
+
+inline Bytes Pattern(size_t size, uint64_t seed) {
+  Bytes bytes(size);
+  base::SeededRandom(seed).Fill(bytes);
+  return bytes;
+}
+
+class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
+ protected:
+  explicit DataPlaneSuite(unsigned lanes = 2)
+      : fabric_(GetParam().make(random_)),
+        server_thread_(*rt::ReactorThread::Create({.name = "server"})),
+        client_thread_(*rt::ReactorThread::Create({.name = "client"})),
+        arena_(*base::Arena::Create(256 * base::kMiB)),
+        log_(base::Log::Discard()),
+        store_(*arena_, clock_),
+        sessions_(clock_, random_),
+        server_({.listen = GetParam().address}, *fabric_, store_, sessions_, {&server_thread_->reactor()}, *log_),
+        pool_(client_thread_->reactor(), *fabric_, threads_,
+              [this](base::Duration) { return OpenSession(); }, lanes) {
+    EXPECT_EQ(server_thread_->Run([this] { return server_.Start(); }).ToString(), "OK");
+    EXPECT_EQ(server_thread_->Run([this] { return store_.CreateBucket(context_, {.name = "models"}); }).ToString(), "OK");
+  }
+  ~DataPlaneSuite() override {
+    client_thread_->Run([this] { return pool_.Close(Status::Unavailable("the test is over")); });
+    StopServer();
+  }
+
+  void StopServer() {
+    server_thread_->Run([this] { return server_.Stop(base::Duration::zero()); });
+  }
+  Result<client::DataTarget> OpenSession() {
+    FB_ASSIGN(auth::OpenedSession opened, sessions_.Open(TenantId::kRoot, auth::RightSet::All(), secret_, {}));
+    ++sessions_opened_;
+    return client::DataTarget{.key = {.id = opened.id, .tenant = TenantId::kRoot, .key = opened.key},
+                              .endpoint = server_.address(),
+                              .fabric = std::string(fabric_->name())};
+  }
+  base::TimePoint In(base::Duration wait) const { return clock_.Now() + wait; }
+
+  /// On the client's thread.
+  std::expected<GetResult, Error> Get(const std::string& key, MutableByteView into, GetOptions options = {},
+                                      base::Duration timeout = std::chrono::seconds(60)) {
+    const GetItem item{.bucket = "models", .key = key, .region_offset = 0,
+                       .length = std::min<uint64_t>(options.length, into.size()), .offset = options.offset,
+                       .if_match = options.if_match};
+    auto results = GetBatch({&item, 1}, into, timeout);
+    if (!results.ok()) return std::unexpected(client::ToError(results.status()));
+    return results->front();
+  }
+  Result<BatchResult<GetResult>> GetBatch(std::span<const GetItem> items, MutableByteView memory,
+                                          base::Duration timeout = std::chrono::seconds(60)) {
+    const base::TimePoint deadline = In(timeout);
+    return client_thread_->Run([&] {
+      return pool_.With(deadline, true, [&](client::DataSession& session) {
+        return client::GetItems(session, items, memory, deadline);
+      });
+    });
+  }
+  std::expected<PutResult, Error> Put(const std::string& key, ByteView content, PutOptions options = {}) {
+    const PutItem item{.bucket = "models", .key = key, .region_offset = 0, .length = content.size(),
+                       .if_absent = options.if_absent, .if_match = options.if_match, .metadata = options.metadata};
+    auto results = PutBatch({&item, 1}, content);
+    if (!results.ok()) return std::unexpected(client::ToError(results.status()));
+    return results->front();
+  }
+  Result<BatchResult<PutResult>> PutBatch(std::span<const PutItem> items, ByteView memory) {
+    const base::TimePoint deadline = In(std::chrono::seconds(60));
+    const auto tickets = client::TicketsFor(items, memory, random_);
+    if (!tickets.ok()) return tickets.status();
+    return client_thread_->Run([&] {
+      return pool_.With(deadline, false, [&](client::DataSession& session) {
+        return client::PutItems(session, items, *tickets, memory, deadline);
+      });
+    });
+  }
+
+  const base::SystemClock clock_;
+  base::SecureRandom random_;
+  const std::unique_ptr<fabric::Fabric> fabric_;
+  const std::unique_ptr<rt::ReactorThread> server_thread_;
+  const std::unique_ptr<rt::ReactorThread> client_thread_;
+  const std::unique_ptr<base::Arena> arena_;
+  const std::unique_ptr<base::Log> log_;
+  store::MemoryStore store_;
+  auth::Secret secret_;
+  auth::SessionTable sessions_;
+  std::atomic<int> sessions_opened_{0};
+  native::Server server_;
+  rt::ThreadPool threads_{1, "open"};
+  client::DataPool pool_;
+  const store::Context context_{.reactor = server_thread_->reactor()};
+};
+
+}  // namespace forebay
