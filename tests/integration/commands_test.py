@@ -381,7 +381,7 @@ class UsageTest(ForebayTest):
 
     def test_wrong_usage_is_2_and_says_so_on_stderr(self):
         for wrong in ([], ["frobnicate"], ["put"], ["put", "file"], ["get"], ["get", "box/a"], ["cat"], ["stat"], ["rm"],
-                      ["bucket"], ["bucket", "create"], ["bucket", "frobnicate"], ["serve"], ["fsck"], ["bench"],
+                      ["bucket"], ["bucket", "create"], ["bucket", "frobnicate"], ["fsck"], ["bench"],
                       ["--frobnicate", "version"], ["version", "surplus"], ["ls", "--limit", "many"]):
             finished = self.forebay(*wrong, status=2)
             self.assertNotEqual(finished.errors, "", wrong)

@@ -99,13 +99,17 @@ def write_file(path, size, seed_value):
 
 
 class Child:
-    """How a process starts: dies with us, and optionally as another user with little locked memory."""
+    """How a process starts: dies with us, and optionally as another user, with other limits."""
 
-    def __init__(self, user=None, memlock_bytes=None):
+    def __init__(self, user=None, memlock_bytes=None, open_files=None):
         self.user = user
         self.memlock_bytes = memlock_bytes
+        self.open_files = open_files  # the soft limit; the hard one stays
 
     def __call__(self):
+        if self.open_files is not None:
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.open_files if hard < 0 else min(self.open_files, hard), hard))
         if self.memlock_bytes is not None:
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (self.memlock_bytes, self.memlock_bytes))
         if self.user is not None:
@@ -290,9 +294,9 @@ class ForebayTest(unittest.TestCase):
         self.addCleanup(self._end, process)
         return process
 
-    def start_tool(self, *arguments, **options):
+    def start_tool(self, *arguments, child=Child(), **options):
         process = subprocess.Popen(
-            [Settings.tool, *map(str, arguments)], env=self.environment, preexec_fn=Child(), **options)
+            [Settings.tool, *map(str, arguments)], env=self.environment, preexec_fn=child, **options)
         self.addCleanup(self._end, process)
         return process
 

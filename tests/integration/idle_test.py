@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import forebay_process
-from forebay_process import KIB, ForebayTest, Settings, report
+from forebay_process import KIB, Child, ForebayTest, Settings, report
 
 
 def cpu_seconds(pid):
@@ -30,12 +30,13 @@ def memory_bytes(pid):
 class IdleTest(ForebayTest):
     def setUp(self):
         super().setUp()
-        self.server = self.start_server()
+        # Debian's default soft limit of open files, which a thousand sessions need more than.
+        self.server = self.start_server(child=Child(open_files=1024))
         self.forebay("bucket", "create", "box")
 
     def hold(self, clients, connections):
         holder = self.start_tool("hold", *self.connection(self.server), "--bucket", "box", "--clients", clients,
-                                 "--connections", connections, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                 "--connections", connections, child=Child(open_files=20_000), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.assertEqual(holder.stdout.readline(), b"holding %d\n" % (clients * connections))
         return holder
 

@@ -54,7 +54,7 @@ class RoundTripTest(ForebayTest):
         self.round_trip(64 * MIB)
 
     def test_larger_than_the_servers_memory(self):
-        self.round_trip(40 * MIB + 12345, memory="16MiB")
+        self.round_trip(40 * MIB + 12345, memory="32MiB")
 
     def test_3_gib_as_a_file(self):
         self.need_disk(12 * GIB)

@@ -113,7 +113,7 @@ class RefusalTest(ForebayTest):
 
     def test_malformed_options(self):
         for options in (["--listen", "127.0.0.1"], ["--listen", "127.0.0.1:99999"], ["--listen", "localhost:http"],
-                        ["--memory", "lots"], ["--reactors", "0"], ["--reactors", "-1"], ["--log-level", "loud"]):
+                        ["--memory", "lots"], ["--reactors", "-1"], ["--log-level", "loud"]):
             finished = self.forebay("serve", self.directory / "refused", *options, status=2)
             self.assertIn(options[0].lstrip("-"), finished.errors)
         self.forebay("serve", self.directory / "refused", "--size", "small", status=2)
