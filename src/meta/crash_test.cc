@@ -2,6 +2,7 @@
 // CrashFileSystem by itself, and power cuts at random operations below a RocksMetaStore, recoveries included.
 // FOREBAY_SEED chooses the first seed, FOREBAY_ROUNDS the number of them.
 #include <gtest/gtest.h>
+#include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 #include <unistd.h>
 
@@ -337,8 +338,11 @@ int Rounds(int otherwise) {
   return rounds != nullptr ? std::atoi(rounds) : otherwise;
 }
 
-/// What is wrong, by seed. In parallel, because RocksDB waits a second after an error in the background.
+/// What is wrong, by seed. In parallel, because RocksDB's background threads, which all stores of a process share, wait a
+/// second after an error.
 std::map<uint64_t, Status> Cut(uint64_t first, int rounds, bool syncs_lie) {
+  rocksdb::Env::Default()->SetBackgroundThreads(32, rocksdb::Env::HIGH);
+  rocksdb::Env::Default()->SetBackgroundThreads(32, rocksdb::Env::LOW);
   std::atomic<uint64_t> next{first};
   base::Mutex mutex;
   std::map<uint64_t, Status> wrong;
