@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/fsck.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/checksum.h"
+#include "device/aligned_bytes.h"
+#include "engine/engine.h"
+#include "engine/loader.h"
+#include "engine/rows.h"
+#include "engine/superblock.h"
+
+namespace forebay::engine {
+namespace {
+
+using meta::Family;
+
+class Checker {
+ public:
+  Checker(rt::Reactor& reactor, Devices& devices, meta::MetaStore& meta, const FsckOptions& options)
+      : reactor_(reactor), devices_(devices), meta_(meta), options_(options) {}
+
+  rt::Task<Result<FsckReport>> Run() {
+    co_await CheckHeads();
+    FB_CO_TRY(CheckCounters());
+    FB_CO_TRY(CheckBuckets());
+    FB_CO_TRY(co_await CheckExtents());
+    FB_CO_TRY(CheckObjects());
+    CheckReferences();
+    CheckOverlaps();
+    FB_CO_TRY(CheckFreeSpace());
+    FB_CO_TRY(CheckNumbered(Family::kInline, "inline content", inline_versions_));
+    FB_CO_TRY(CheckMapRows());
+    co_return std::move(report_);
+  }
+
+ private:
+  struct Extent {
+    uint64_t id;
+    UnitRun run;
+    uint64_t length_bytes;
+    uint64_t references;
+    uint64_t seen = 0;
+    std::optional<uint64_t> damaged_at;  // the first block that does not match
+  };
+
+  template <typename... Args>
+  void Error(fmt::format_string<Args...> format, Args&&... args) {
+    ++report_.error_count;
+    if (report_.errors.size() < options_.max_errors)
+      report_.errors.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+  void Error(const Status& status) { Error("{}", status.message()); }
+
+  /// Calls `visit(key, value)` for each row of a family.
+  template <typename Visit>
+  Status ForEach(Family family, Visit visit) {
+    const std::unique_ptr<meta::Scan> scan = meta_.NewScan(family, {});
+    for (scan->Seek({}); scan->Valid(); scan->Next()) visit(scan->key(), scan->value());
+    return scan->status();
+  }
+
+  rt::Task<void> CheckHeads();
+  Status CheckCounters();
+  Status CheckBuckets();
+  rt::Task<Status> CheckExtents();
+  rt::Task<void> VerifyExtent(const ExtentRecord& record, Extent& extent);
+  Status CheckObjects();
+  Status CheckObject(std::string_view row_key, std::string_view value);
+  Status CheckInline(const std::string& name, const NewestVersion& version);
+  Result<std::vector<Piece>> PiecesOf(const NewestVersion& version);
+  void CheckPieces(const std::string& name, const std::vector<Piece>& pieces);
+  void CheckReferences();
+  void CheckOverlaps();
+  Status CheckFreeSpace();
+  Status CheckNumbered(Family family, std::string_view what, std::vector<uint64_t>& expected);
+  Status CheckMapRows();
+
+  rt::Reactor& reactor_;
+  Devices& devices_;
+  meta::MetaStore& meta_;
+  const FsckOptions options_;
+  FsckReport report_;
+  std::optional<Uuid> store_;
+  Counters counters_;
+  std::map<uint64_t, std::string> buckets_;      // by id
+  std::vector<Extent> extents_;                  // ascending by id
+  std::vector<uint64_t> inline_versions_;        // of objects
+  std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented versions
+  std::map<std::pair<uint32_t, uint32_t>, GroupBitmap> used_;  // by device and group: the union of all extents
+};
+
+rt::Task<void> Checker::CheckHeads() {
+  const Result<std::vector<Superblock>> superblocks = co_await ReadSuperblocks(reactor_, devices_);
+  if (!superblocks.ok()) {
+    Error(superblocks.error());
+    co_return;
+  }
+  store_ = (*superblocks)[0].store;
+  for (const Superblock& superblock : *superblocks) report_.capacity_bytes += superblock.size_bytes - superblock.data_start;
+  const Result<Witness> witness = co_await ReadWitness(reactor_, devices_.at(0), *store_);
+  if (!witness.ok()) {
+    Error(witness.error());
+  } else if (witness->commit > meta_.last_commit()) {
+    Error("commit {} was acknowledged and the metadata ends at {}", witness->commit, meta_.last_commit());
+  }
+}
+
+Status Checker::CheckCounters() {
+  FB_ASSIGN(const std::optional<std::string> identity, meta_.Get(Family::kSystem, kIdentityKey));
+  if (!identity) {
+    Error("the metadata does not say of which store it is");
+  } else if (const Result<Uuid> id = DecodeIdentity(*identity); !id.ok()) {
+    Error(id.error());
+  } else if (store_ && *id != *store_) {
+    Error("the metadata belongs to store {}, the devices to store {}", id->ToString(), store_->ToString());
+  }
+  FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kCountersKey));
+  if (!row) return {};
+  const Result<Counters> counters = DecodeCounters(*row);
+  if (!counters.ok()) {
+    Error(counters.error());
+    // Without them no number can be called too high.
+    counters_ = {.next_extent = UINT64_MAX, .next_version = UINT64_MAX, .next_bucket = UINT64_MAX};
+    return {};
+  }
+  counters_ = *counters;
+  return {};
+}
+
+Status Checker::CheckBuckets() {
+  return ForEach(Family::kBuckets, [&](std::string_view name, std::string_view value) {
+    const Result<BucketRecord> bucket = DecodeBucket(name, value);
+    if (!bucket.ok()) return Error(bucket.error());
+    ++report_.buckets;
+    if (bucket->id >= counters_.next_bucket) Error("bucket `{}` has number {}, which was not given out", name, bucket->id);
+    const auto [other, is_new] = buckets_.emplace(bucket->id, name);
+    if (!is_new) Error("buckets `{}` and `{}` have the same number {}", name, other->second, bucket->id);
+  });
+}
+
+rt::Task<Status> Checker::CheckExtents() {
+  const std::unique_ptr<meta::Scan> scan = meta_.NewScan(Family::kExtents, {});
+  for (scan->Seek({}); scan->Valid(); scan->Next()) {
+    const Result<uint64_t> id = DecodeNumberKey(scan->key());
+    const Result<ExtentRecord> record = DecodeExtent(scan->key(), scan->value());
+    if (!id.ok() || !record.ok()) {
+      Error(id.ok() ? record.error() : id.error());
+      continue;
+    }
+    if (const Status place = CheckPlace(*id, *record, devices_); !place.ok()) {
+      Error(place);
+      continue;
+    }
+    if (*id >= counters_.next_extent) Error("extent {} has a number that was not given out", *id);
+    Extent extent{.id = *id,
+                  .run = {.device = record->device,
+                          .first_unit = record->first_unit,
+                          .units = static_cast<uint32_t>(record->units())},
+                  .length_bytes = record->length_bytes,
+                  .references = record->references};
+    ++report_.extents;
+    report_.extent_bytes += record->length_bytes;
+    report_.used_bytes += extent.run.length_bytes();
+    if (options_.verify_data) co_await VerifyExtent(*record, extent);
+    extents_.push_back(extent);
+  }
+  co_return scan->status();
+}
+
+rt::Task<void> Checker::VerifyExtent(const ExtentRecord& record, Extent& extent) {
+  const uint64_t block_bytes = uint64_t{1} << record.block_shift;
+  device::AlignedBytes memory(block_bytes);
+  for (uint64_t block = 0; block < record.checksums.size(); ++block) {
+    const uint64_t begin = block * block_bytes;
+    const uint64_t content = std::min(block_bytes, record.length_bytes - begin);
+    const MutableByteView view = memory.writable().first(base::RoundUp(content, device::kUnit));
+    const uint64_t offset = record.first_unit * device::kUnit + begin;
+    const Status read = co_await devices_.Read(reactor_, record.device, offset, {&view, 1});
+    if (!read.ok()) {
+      Error("extent {} at {} cannot be read: {}", extent.id, begin, read.message());
+    } else if (base::Crc32c(memory.view().first(content)) != record.checksums[block]) {
+      Error("extent {} at {} does not match its checksum: unit {} of {} is damaged", extent.id, begin,
+            offset / device::kUnit, devices_.at(record.device).name());
+    } else {
+      report_.verified_bytes += content;
+      continue;
+    }
+    if (!extent.damaged_at) extent.damaged_at = begin;
+  }
+}
+
+Status Checker::CheckObjects() {
+  Status failure;
+  FB_TRY(ForEach(Family::kObjects, [&](std::string_view key, std::string_view value) {
+    if (failure.ok()) failure = CheckObject(key, value);
+  }));
+  return failure;
+}
+
+Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
+  const Result<ObjectKey> key = DecodeObjectKey(row_key);
+  if (!key.ok()) {
+    Error(key.error());
+    return {};
+  }
+  const auto bucket = buckets_.find(key->bucket);
+  const std::string name =
+      fmt::format("{}/{}", bucket == buckets_.end() ? fmt::format("(bucket {})", key->bucket) : bucket->second, key->key);
+  if (bucket == buckets_.end()) Error("object `{}` is in a bucket that does not exist", name);
+  if (key->version >= counters_.next_version) Error("object `{}` has version {}, which was not given out", name, key->version);
+  const Result<NewestVersion> version = DecodeVersion(row_key, value);
+  if (!version.ok()) {
+    Error("object `{}`: {}", name, version.error().message());
+    return {};
+  }
+  ++report_.objects;
+  report_.object_bytes += version->record.size_bytes;
+  if (version->record.storage == Storage::kInline) return CheckInline(name, *version);
+  const Result<std::vector<Piece>> pieces = PiecesOf(*version);
+  if (pieces.ok()) {
+    CheckPieces(name, *pieces);
+  } else {
+    Error("object `{}`: {}", name, pieces.error().message());
+  }
+  return {};
+}
+
+Status Checker::CheckInline(const std::string& name, const NewestVersion& version) {
+  inline_versions_.push_back(version.version);
+  FB_ASSIGN(const std::optional<std::string> content, meta_.Get(Family::kInline, NumberKey(version.version)));
+  if (!content) {
+    Error("object `{}` has no content: its row is missing", name);
+  } else if (content->size() != version.record.size_bytes || base::Crc32c(AsBytes(*content)) != version.record.crc32c) {
+    Error("object `{}` does not match its checksum: its content in the metadata is damaged", name);
+  }
+  return {};
+}
+
+Result<std::vector<Piece>> Checker::PiecesOf(const NewestVersion& version) {
+  if (version.record.storage == Storage::kMap) return version.record.pieces;
+  const uint64_t count = SegmentCount(version.record.size_bytes);
+  segments_.emplace(version.version, count);
+  std::vector<Piece> pieces;
+  for (uint64_t segment = 0; segment < count; ++segment) {
+    const std::string key = SegmentKey(version.version, static_cast<uint32_t>(segment));
+    FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kMaps, key));
+    if (!row) return Status::DataLoss("segment {} of its map is missing", segment);
+    FB_ASSIGN(const std::vector<Piece> part, DecodePieces(key, *row, SegmentLength(version.record.size_bytes, segment)));
+    pieces.insert(pieces.end(), part.begin(), part.end());
+  }
+  return pieces;
+}
+
+void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pieces) {
+  uint64_t offset = 0;
+  for (const Piece& piece : pieces) {
+    const auto extent = std::ranges::lower_bound(extents_, piece.extent, {}, &Extent::id);
+    if (extent == extents_.end() || extent->id != piece.extent) {
+      Error("object `{}` at offset {}: extent {} does not exist", name, offset, piece.extent);
+    } else {
+      ++extent->seen;
+      if (!base::RangeFits(piece.offset, piece.length, extent->length_bytes))
+        Error("object `{}` at offset {}: extent {} is shorter than its map says", name, offset, piece.extent);
+      if (extent->damaged_at) Error("object `{}` is damaged at or after offset {}", name, offset);
+    }
+    offset += piece.length;
+  }
+}
+
+void Checker::CheckReferences() {
+  for (const Extent& extent : extents_) {
+    if (extent.seen == 0) {
+      Error("extent {} is a leak of {}: no object refers to it", extent.id, base::FormatSize(extent.run.length_bytes()));
+    } else if (extent.seen != extent.references) {
+      Error("extent {} counts {} references and has {}", extent.id, extent.references, extent.seen);
+    }
+  }
+}
+
+void Checker::CheckOverlaps() {
+  for (const Extent& extent : extents_) {
+    for (uint64_t unit = extent.run.first_unit; unit < extent.run.first_unit + extent.run.units; ++unit) {
+      GroupBitmap& bitmap = used_[{extent.run.device, static_cast<uint32_t>(unit / kGroupUnits)}];
+      uint64_t& word = bitmap[unit % kGroupUnits / 64];
+      const uint64_t bit = uint64_t{1} << (unit % 64);
+      if ((word & bit) != 0) {
+        Error("extent {} overlaps another one at unit {} of {}", extent.id, unit, devices_.at(extent.run.device).name());
+        break;
+      }
+      word |= bit;
+    }
+  }
+}
+
+Status Checker::CheckFreeSpace() {
+  FB_TRY(ForEach(Family::kGroups, [&](std::string_view key, std::string_view value) {
+    const Result<GroupName> name = DecodeGroupKey(key);
+    const Result<GroupBitmap> row = DecodeGroup(key, value);
+    if (!name.ok() || !row.ok()) return Error(name.ok() ? row.error() : name.error());
+    GroupBitmap expected{};
+    if (const auto found = used_.find({name->device, name->group}); found != used_.end()) {
+      expected = found->second;
+      used_.erase(found);
+    }
+    for (uint64_t unit = 0; unit < kGroupUnits; ++unit) {
+      const bool in_row = ((*row)[unit / 64] >> (unit % 64) & 1) != 0;
+      const bool in_extent = (expected[unit / 64] >> (unit % 64) & 1) != 0;
+      if (in_row == in_extent) continue;
+      // One error for a group: the first unit is enough to look for the cause.
+      Error("unit {} of device {} is {}", name->group * kGroupUnits + unit, name->device,
+            in_row ? "a leak: in use, but of no extent" : "free, but of an extent");
+      return;
+    }
+  }));
+  for (const auto& [group, bitmap] : used_)
+    Error("group {} of device {} has extents and no free-space row", group.second, group.first);
+  return {};
+}
+
+Status Checker::CheckNumbered(Family family, std::string_view what, std::vector<uint64_t>& expected) {
+  std::ranges::sort(expected);
+  return ForEach(family, [&](std::string_view key, std::string_view /*value*/) {
+    const Result<uint64_t> number = DecodeNumberKey(key);
+    if (!number.ok()) return Error(number.error());
+    if (!std::ranges::binary_search(expected, *number)) Error("{} of version {} is left over: no object has it", what, *number);
+  });
+}
+
+Status Checker::CheckMapRows() {
+  return ForEach(Family::kMaps, [&](std::string_view key, std::string_view /*value*/) {
+    const Result<SegmentName> name = DecodeSegmentKey(key);
+    if (!name.ok()) return Error(name.error());
+    const auto found = segments_.find(name->version);
+    if (found == segments_.end() || name->segment >= found->second)
+      Error("map row {} of version {} is left over: no object has it", name->segment, name->version);
+  });
+}
+
+}  // namespace
+
+rt::Task<Result<FsckReport>> CheckStore(rt::Reactor& reactor, Devices& devices, meta::MetaStore& meta, FsckOptions options) {
+  Checker checker(reactor, devices, meta, options);
+  co_return co_await checker.Run();
+}
+
+}  // namespace forebay::engine
