@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "auth/policy.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "wire/message.h"
 

@@ -50,9 +50,9 @@ bool ParseProof(std::string_view text, Proof* proof) {
   if (fields[0] != kVersion || !IsCredentialId(proof->id)) return false;
   // 15 digits last for 30,000 years and keep every sum below overflow.
   if (proof->ms_text.empty() || proof->ms_text.size() > 15 || proof->ms_text.front() == '-') return false;
-  const char* const end = proof->ms_text.data() + proof->ms_text.size();
-  const auto [parsed_to, error] = std::from_chars(proof->ms_text.data(), end, proof->ms);
-  if (error != std::errc() || parsed_to != end) return false;
+  const std::string_view ms = proof->ms_text;
+  const auto [parsed_to, error] = std::from_chars(ms.data(), ms.data() + ms.size(), proof->ms);
+  if (error != std::errc() || parsed_to != ms.data() + ms.size()) return false;
   return base::FromHex(proof->nonce_text, proof->nonce) && base::FromHex(fields[4], proof->tag);
 }
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "auth/policy.h"
-#include "control/control_fixture.h"
+#include "control/control_suite.h"
 #include "wire/control.pb.h"
 
 namespace forebay::control {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/grpc_status.h"
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <mutex>
 
 #include <google/protobuf/stubs/logging.h>

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "control/control_fixture.h"
+#include "control/control_suite.h"
 
 namespace forebay::control {
 namespace {
@@ -67,7 +67,7 @@ TEST_F(ControlServerTest, AnAddressThatIsNoneIsRefusedByTheClient) {
 TEST_F(ControlServerTest, TheStoreIsToldTheDeadline) {
   EXPECT_EQ(client_->GetBucket("models", 10s).status().code(), Code::kNotFound);
   EXPECT_LE(store_->last().deadline, clock_.Now() + 11s);  // gRPC sends two or three digits, rounded up
-  EXPECT_GT(store_->last().deadline, clock_.Now() + 1s);  // unless this machine stood still for nine seconds
+  EXPECT_GT(store_->last().deadline, clock_.Now() + 1s);   // unless this machine stood still for nine seconds
   EXPECT_EQ(client_->GetBucket("models", 24h).status().code(), Code::kNotFound);
   EXPECT_EQ(store_->last().deadline, clock_.Now() + kMaxCallTime);
 }
@@ -102,6 +102,13 @@ TEST_F(ControlServerTest, ARequestBeyondTheLimitIsRefused) {
             Code::kResourceExhausted);
   EXPECT_EQ(store_->calls(), 0);
   EXPECT_EQ(client_->GetBucket("models").status().code(), Code::kNotFound);
+}
+
+TEST_F(ControlServerTest, ACompressedRequestIsRefusedWhateverItWouldGrowTo) {
+  const std::string method = "/forebay.control.v1.Buckets/Get";
+  EXPECT_EQ(Call(method, {Proof(method)}, std::string(100 * kMaxRequestBytes, 'x'), true).code(),
+            Code::kUnimplemented);
+  EXPECT_EQ(store_->calls(), 0);
 }
 
 TEST_F(ControlServerTest, ShutdownWaitsForCallsInProgress) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "control/control_fixture.h"
+#include "control/control_suite.h"
 
 namespace forebay::control {
 namespace {

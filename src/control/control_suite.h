@@ -75,9 +75,10 @@ class ControlTest : public ::testing::Test {
   std::string Proof(std::string_view method) {
     return auth::SignRpc(root_, method, clock_.WallNow(), random_);
   }
-  /// A call of `method` with `request` as its bytes and each of `proofs` as a `forebay-auth`.
+  /// A call of `method` with `request` as its bytes (sent compressed if wished) and each of `proofs` as a
+  /// `forebay-auth`.
   Status Call(const std::string& method, const std::vector<std::string>& proofs,
-              const std::string& request = {});
+              const std::string& request = {}, bool compressed = false);
 
   base::FakeClock clock_;
   base::SecureRandom random_;

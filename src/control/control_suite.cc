@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control/control_fixture.h"
+#include "control/control_suite.h"
 
 #include <future>
 
@@ -11,10 +11,11 @@
 namespace forebay::control {
 
 Status ControlTest::Call(const std::string& method, const std::vector<std::string>& proofs,
-                         const std::string& request) {
+                         const std::string& request, bool compressed) {
   grpc::GenericStub stub(grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + 30s);
+  if (compressed) context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   for (const std::string& proof : proofs) context.AddMetadata(std::string(auth::kRpcAuthKey), proof);
   const grpc::Slice slice(request);
   const grpc::ByteBuffer bytes(&slice, 1);
