@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "meta/rocks_table_check.h"
+
 namespace forebay::meta {
 
 namespace {
@@ -68,9 +70,7 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksMetaOptions& options,
   table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.format_version = 5;
-  // The footer says which checksum a table has and is not checksummed itself. No single flipped bit makes this one (3)
-  // into "none" (0); RocksDB's default (4) is one bit away.
-  table.checksum = rocksdb::kxxHash64;
+  table.checksum = rocksdb::kCRC32c;  // which our own check of tables knows (rocks_table_check.h)
 
   rocksdb::ColumnFamilyOptions family;
   family.write_buffer_size = std::max<size_t>(options.write_buffer_bytes / 2, base::kMiB);
@@ -85,7 +85,8 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksMetaOptions& options,
 
 RocksSetup MakeSetup(const RocksMetaOptions& options) {
   RocksSetup setup;
-  setup.file_system = options.file_system != nullptr ? options.file_system : rocksdb::FileSystem::Default();
+  setup.file_system =
+      WithTableCheck(options.file_system != nullptr ? options.file_system : rocksdb::FileSystem::Default());
   setup.env = rocksdb::NewCompositeEnv(setup.file_system);
   setup.db = MakeDbOptions(options, setup.env.get());
   const auto cache = rocksdb::NewLRUCache(options.cache_bytes);
