@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conditions, deadlines, and what several callers see of each other.
+#include <algorithm>
 #include <atomic>
+#include <future>
 
 #include "base/random.h"
 #include "rt/reactor_thread.h"

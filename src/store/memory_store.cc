@@ -144,6 +144,7 @@ rt::Task<Result<std::vector<BucketInfo>>> MemoryStore::ListBuckets(const Context
   FB_CO_TRY(CheckDeadline(context, "list buckets"));
   std::vector<BucketInfo> infos;
   const base::MutexLock lock(mutex_);
+  infos.reserve(buckets_.size());
   for (const auto& [name, bucket] : buckets_) infos.push_back(bucket.info);
   co_return infos;
 }

@@ -2,10 +2,12 @@
 #include "store/memory_store.h"
 
 #include <algorithm>
+#include <future>
 
 #include <gtest/gtest.h>
 
 #include "rt/reactor_thread.h"
+#include "rt/when_all.h"
 #include "store/memory_wait.h"
 #include "store/store_suite.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a put publishes and what a read gives back.
 #include "base/checksum.h"
+#include "rt/when_all.h"
 #include "store/store_suite.h"
 
 namespace forebay::store {

@@ -26,7 +26,6 @@
 #include "base/status.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
-#include "rt/when_all.h"
 #include "store/object_store.h"
 
 namespace forebay::store {
