@@ -90,6 +90,7 @@ rt::Task<Result<TcpGreeted>> DialTcp(rt::Reactor& reactor, rt::SocketAddress add
 
 rt::Task<Result<TcpGreeted>> GreetConnector(rt::Reactor& reactor, Socket socket, EndpointOptions options,
                                             rt::OpOptions until) {
+  std::string peer = PeerName(socket.fd());
   FB_CO_TRY(SetNoDelay(socket.fd()));
   const auto preamble = co_await ReceivePreamble(reactor, socket.fd(), Role::kConnector, until);
   // Answered also when the version does not fit, so that the connector can say what is wrong; a stranger gets nothing.
@@ -97,7 +98,6 @@ rt::Task<Result<TcpGreeted>> GreetConnector(rt::Reactor& reactor, Socket socket,
     FB_CO_TRY(co_await SendPreamble(reactor, socket.fd(), EncodePreamble(PreambleOf(options, Role::kListener)), until));
   }
   FB_CO_TRY(preamble);
-  std::string peer = PeerName(socket.fd());
   co_return TcpGreeted{std::move(socket), std::move(peer), Agreed(options, *preamble)};
 }
 
