@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -221,6 +223,37 @@ Measured BareEcho(double seconds) {
   return rate;
 }
 
+double ResidentKiB() {
+  std::ifstream file("/proc/self/statm");
+  double total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / base::kKiB;
+}
+
+/// What an idle connection costs, per endpoint.
+void ReportIdle() {
+  constexpr int kConnections = 400;  // both ends are in this process: two descriptors each
+  std::vector<std::unique_ptr<Endpoint>> all;
+  Pair pair;
+  const double before = ResidentKiB();
+  for (int i = 0; i < kConnections; ++i) {
+    all.push_back(Must(pair.a_thread->Run(
+        [&] { return pair.fabric.Connect(pair.a_thread->reactor(), pair.listener->address(), {}, base::kNever); })));
+    all.push_back(Must(pair.b_thread->Run([&] { return pair.listener->Accept(pair.b_thread->reactor()); })));
+  }
+  const double each = (ResidentKiB() - before) / (2 * kConnections);
+  std::fputs(fmt::format("idle endpoint            {:.1f} KiB of memory\n", each).c_str(), stdout);
+  for (auto* thread : {pair.a_thread.get(), pair.b_thread.get()}) {
+    thread->Run([&]() -> rt::Task<void> {
+      for (auto& endpoint : all) {
+        if (endpoint == nullptr || &endpoint->reactor() != &thread->reactor()) continue;
+        co_await endpoint->Fence(Status());
+        endpoint.reset();
+      }
+    });
+  }
+}
+
 void Report(const char* what, const char* unit, const std::vector<Measured>& limit, const std::vector<Measured>& ours) {
   const auto median = [](const std::vector<Measured>& all, double Measured::*field) {
     std::vector<double> values;
@@ -238,6 +271,7 @@ void Report(const char* what, const char* unit, const std::vector<Measured>& lim
 }
 
 int Main(double seconds) {
+  ReportIdle();  // first, when no freed memory lies about
   std::vector<Measured> raw, writes, reads, bare, echo;
   for (int round = 0; round < 5; ++round) {
     raw.push_back(RawStream(seconds));

@@ -32,7 +32,7 @@ class FrameReader {
 
   /// `sink` is borrowed for the reader's life.
   FrameReader(const FrameLimits& limits, FrameSink& sink)
-      : limits_(limits), sink_(sink), buffer_(std::make_unique<std::byte[]>(kBufferBytes)) {}
+      : limits_(limits), sink_(sink), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
   /// Fills in one or two places for the next bytes, and says how many.
   size_t Buffers(iovec out[2]);
