@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve: runs a server until SIGTERM or SIGINT.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "app/exit_status.h"
+#include "app/invocation.h"
+#include "app/json.h"
+#include "app/server.h"
+#include "base/bytes.h"
+
+namespace forebay::app {
+namespace {
+
+constexpr base::Duration kDrainTime = std::chrono::seconds(10);
+
+struct ServeArguments {
+  ServeOptions options;
+  std::string size;
+  std::string memory = "256MiB";
+  std::string log_level = "info";
+  bool no_profile = false;
+};
+
+const std::map<std::string, base::LogLevel>& LogLevels() {
+  static const std::map<std::string, base::LogLevel> levels = {{"debug", base::LogLevel::kDebug},
+                                                               {"info", base::LogLevel::kInfo},
+                                                               {"warning", base::LogLevel::kWarning},
+                                                               {"error", base::LogLevel::kError}};
+  return levels;
+}
+
+/// Blocks the signals that end a server, in this thread and those it will start, so that one place waits for them.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+int WaitForSignal(const sigset_t& signals) {
+  int signal = 0;
+  while (sigwait(&signals, &signal) != 0) {
+  }
+  return signal;
+}
+
+void PrintReady(const Server& server, bool json) {
+  if (json) {
+    fmt::print("{}\n", ToJson({{"ready", true},
+                               {"control", server.control_address()},
+                               {"data", server.data_address()},
+                               {"store", server.directory()},
+                               {"credentials", server.credentials_path()},
+                               {"pid", int64_t{getpid()}}}));
+  } else {
+    fmt::print("ready control={} data={} store={} credentials={} pid={}\n", server.control_address(), server.data_address(),
+               server.directory(), server.credentials_path(), getpid());
+  }
+  std::fflush(stdout);
+}
+
+int RunServe(ServeArguments arguments, const Invocation& invocation) {
+  if (!arguments.size.empty() && !base::ParseSize(arguments.size, &arguments.options.size_bytes))
+    return RefuseUsage("--size takes a number of bytes, or one with K, M, G or T, for example 200GiB");
+  if (!base::ParseSize(arguments.memory, &arguments.options.memory_bytes))
+    return RefuseUsage("--memory takes a number of bytes, or one with K, M or G, for example 1GiB");
+  const auto level = LogLevels().find(arguments.log_level);
+  if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
+
+  const sigset_t signals = BlockStopSignals();
+  const base::SystemClock clock;
+  base::SecureRandom random;
+  const std::unique_ptr<base::Log> log = base::Log::ToStderr(level->second);
+  auto server = Server::Start(arguments.options, clock, random, *log);
+  if (!server.ok()) return Fail(server.status().message());
+
+  const Profile profile{(*server)->control_address(), (*server)->credentials_path()};
+  const std::string profile_path = arguments.no_profile ? "" : ProfilePath(ProcessEnvironment());
+  if (!profile_path.empty()) {
+    const Status saved = SaveProfile(profile_path, profile);
+    if (!saved.ok()) log->Warning("commands will need --server and --credentials: {}", saved.message());
+  }
+  PrintReady(**server, invocation.json);
+  const int signal = WaitForSignal(signals);
+  log->Info("signal {}: finishing what is in progress", signal);
+  if (!profile_path.empty()) RemoveProfile(profile_path, profile);
+  (*server)->Stop(kDrainTime);
+  return kDone;
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App& root, Invocation& invocation) {
+  auto serve = std::make_shared<ServeArguments>();
+  CLI::App* command = root.add_subcommand("serve", "Start a server on the embedded engine");
+  command->add_option("directory", serve->options.directory, "Store directory, made when missing (default ./forebay-data)");
+  command->add_option("--listen", serve->options.listen, "Control address (default 127.0.0.1:7400; port 0: any free one)");
+  command->add_option("--data-listen", serve->options.data_listen,
+                      "Data address (default: the control port + 1, or any free one)");
+  command->add_option("--size", serve->size, "Size of the data file when a store is made (default: half of the free space)");
+  command->add_option("--device", serve->options.devices,
+                      "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
+  command->add_option("--memory", serve->memory, "Memory for payload in flight and the memory tier (default 256MiB)");
+  command->add_option("--reactors", serve->options.reactors, "Data-plane threads (default: one per core, at most 8)");
+  command->add_option("--log-level", serve->log_level, "debug, info, warning or error (default info)");
+  command->add_flag("--no-profile", serve->no_profile, "Do not tell this user's commands where the server is");
+  command->callback([serve, &invocation] { invocation.run = [serve, &invocation] { return RunServe(*serve, invocation); }; });
+}
+
+}  // namespace forebay::app

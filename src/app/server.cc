@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/server.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "app/version.h"
+#include "auth/credentials.h"
+#include "auth/rpc_auth.h"
+#include "auth/session_table.h"
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "control/server.h"
+#include "engine/engine.h"
+#include "engine/store_directory.h"
+#include "fabric/tcp_fabric.h"
+#include "native/server.h"
+#include "rt/address.h"
+#include "rt/reactor_thread.h"
+
+namespace forebay::app {
+namespace {
+
+constexpr unsigned kMaxDefaultReactors = 8;
+constexpr uint64_t kMaxDefaultSize = 1024 * base::kGiB;
+constexpr uint64_t kLeastSize = 64 * base::kMiB;
+constexpr uint64_t kLeastMemory = 32 * base::kMiB;
+
+/// What is a mistake of the command line, before anything is touched.
+Status CheckOptions(const ServeOptions& options) {
+  FB_ASSIGN(const rt::SocketAddress control, rt::SocketAddress::ParseHostPort(options.listen));
+  if (!control.is_loopback())
+    return Status::InvalidArgument(
+        "--listen {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on", options.listen);
+  if (!options.data_listen.empty()) {
+    FB_ASSIGN(const rt::SocketAddress data, rt::SocketAddress::ParseHostPort(options.data_listen));
+    if (!data.is_loopback())
+      return Status::InvalidArgument("--data-listen {}: only loopback addresses are listened on", options.data_listen);
+  }
+  if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
+    return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
+                                   base::FormatSize(kLeastSize));
+  if (options.memory_bytes < kLeastMemory)
+    return Status::InvalidArgument("--memory {}: at least {} are needed", base::FormatSize(options.memory_bytes),
+                                   base::FormatSize(kLeastMemory));
+  if (options.reactors > 256) return Status::InvalidArgument("--reactors {}: at most 256", options.reactors);
+  return {};
+}
+
+/// The port after the control port, so that both are known; any free one where the control port is.
+Result<std::string> DataListenAddress(const ServeOptions& options) {
+  if (!options.data_listen.empty()) return options.data_listen;
+  FB_ASSIGN(const rt::HostPort control, rt::SplitHostPort(options.listen));
+  const uint32_t port = control.port == 0 ? 0 : control.port + 1U;
+  if (port > UINT16_MAX) return Status::InvalidArgument("--listen {}: name the data port with --data-listen", options.listen);
+  FB_ASSIGN(const rt::SocketAddress address, rt::SocketAddress::Parse(control.host, static_cast<uint16_t>(port)));
+  return address.ToString();
+}
+
+/// The root credential of the store, made at the first start.
+Result<auth::Credentials> RootCredentials(const std::string& path, base::Random& random, base::Log& log) {
+  Result<auth::Credentials> loaded = auth::Credentials::Load(path);
+  if (loaded.ok() || loaded.status().code() != Code::kNotFound) return loaded;
+  auth::Credentials made = auth::Credentials::Generate(random);
+  FB_TRY(made.Save(path, random));
+  log.Info("made the root credential {} in {}", made.id, path);
+  return made;
+}
+
+unsigned ReactorCount(unsigned asked) {
+  if (asked != 0) return asked;
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMaxDefaultReactors);
+}
+
+}  // namespace
+
+struct Server::Parts {
+  const base::Clock& clock;
+  base::Random& random;
+  base::Log& log;
+  ServeOptions options;
+  std::string directory;
+
+  std::unique_ptr<base::Arena> arena;
+  std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
+  std::unique_ptr<engine::StoreDirectory> store;
+  std::unique_ptr<fabric::TcpFabric> fabric;
+  std::unique_ptr<auth::SessionTable> sessions;
+  std::unique_ptr<auth::RpcAuthenticator> authenticator;
+  std::unique_ptr<native::Server> data;
+  std::unique_ptr<control::ControlServer> control;
+
+  Status OpenStore();
+  Status StartReactors();
+  Status StartData();
+  Status StartControl();
+  void Stop(base::Duration grace);
+  std::vector<rt::Reactor*> ReactorPointers() const;
+  rt::Reactor& home() const { return reactors.front()->reactor(); }
+  std::string credentials_path() const { return directory + "/credentials"; }
+};
+
+std::vector<rt::Reactor*> Server::Parts::ReactorPointers() const {
+  std::vector<rt::Reactor*> pointers;
+  for (const auto& thread : reactors) pointers.push_back(&thread->reactor());
+  return pointers;
+}
+
+Status Server::Parts::StartReactors() {
+  const unsigned count = ReactorCount(options.reactors);
+  for (unsigned i = 0; i < count; ++i) {
+    FB_ASSIGN(auto reactor, rt::ReactorThread::Create({.name = "reactor-" + std::to_string(i), .clock = &clock}));
+    reactors.push_back(std::move(reactor));
+  }
+  return {};
+}
+
+Status Server::Parts::OpenStore() {
+  std::error_code error;
+  directory = std::filesystem::absolute(options.directory, error).lexically_normal();
+  if (error) return Status::FromErrno(error.value(), "find " + options.directory);
+  if (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
+  FB_ASSIGN(arena, base::Arena::Create(options.memory_bytes));
+  const engine::StoreDirectory::Environment environment{
+      .arena = *arena, .clock = clock, .random = random, .log = log};
+  Result<std::unique_ptr<engine::StoreDirectory>> opened = engine::StoreDirectory::Open(directory, environment, {});
+  if (!opened.ok() && opened.status().code() == Code::kNotFound) {
+    uint64_t size = options.size_bytes;
+    if (size == 0) {
+      FB_ASSIGN(size, ChooseSize(directory));
+    }
+    opened = engine::StoreDirectory::Create(directory, {.size_bytes = size, .devices = options.devices}, environment, {});
+    if (opened.ok()) log.Info("made a store of {} in {}; it keeps one copy of the data", base::FormatSize(size), directory);
+  }
+  FB_ASSIGN(store, std::move(opened));
+  return {};
+}
+
+Status Server::Parts::StartData() {
+  FB_ASSIGN(const std::string listen, DataListenAddress(options));
+  FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
+  sessions = std::make_unique<auth::SessionTable>(clock, random);
+  authenticator = std::make_unique<auth::RpcAuthenticator>(
+      [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; }, clock);
+  fabric = std::make_unique<fabric::TcpFabric>(random);
+  native::ServerOptions data_options;
+  data_options.listen = listen;
+  data = std::make_unique<native::Server>(data_options, *fabric, store->engine(), *sessions, ReactorPointers(), log);
+  return rt::RunOn(home(), [this] { return data->Start(); });
+}
+
+Status Server::Parts::StartControl() {
+  control::ControlServer::Options control_options;
+  control_options.listen = options.listen;
+  control_options.data_endpoint = data->address();
+  control_options.fabric = fabric->name();
+  control_options.version = kVersion;
+  FB_ASSIGN(control, control::ControlServer::Start(
+                         control_options, {.store = store->engine(), .sessions = *sessions, .authenticator = *authenticator,
+                                           .reactors = ReactorPointers(), .clock = clock, .log = log}));
+  return {};
+}
+
+void Server::Parts::Stop(base::Duration grace) {
+  if (control != nullptr) control->Shutdown(grace);
+  if (data != nullptr) rt::RunOn(home(), [this, grace] { return data->Stop(grace); });
+  if (store != nullptr) {
+    for (const auto& thread : reactors)
+      rt::RunOn(thread->reactor(), [this, &thread] { return store->engine().Drain(thread->reactor()); });
+  }
+  control.reset();
+  data.reset();
+  store.reset();
+  reactors.clear();
+}
+
+Result<uint64_t> ChooseSize(const std::string& directory) {
+  std::filesystem::path existing = directory;
+  std::error_code error;
+  while (!std::filesystem::exists(existing, error) && existing.has_parent_path() && existing != existing.parent_path())
+    existing = existing.parent_path();
+  struct statvfs info{};
+  if (statvfs(existing.c_str(), &info) != 0) return Status::FromErrno(errno, "look at the file system of " + directory);
+  const uint64_t free = uint64_t{info.f_bavail} * info.f_frsize;
+  const uint64_t size = base::RoundDown(std::min(free / 2, kMaxDefaultSize), base::kMiB);
+  if (size < kLeastSize)
+    return Status::ResourceExhausted("{} has {} free; a store needs at least {}: free some space or choose another directory",
+                                     existing.string(), base::FormatSize(free), base::FormatSize(2 * kLeastSize));
+  return size;
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Server::~Server() { Stop(base::Duration::zero()); }
+
+Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::Clock& clock, base::Random& random,
+                                              base::Log& log) {
+  FB_TRY(CheckOptions(options));
+  std::unique_ptr<Server> server(
+      new Server(std::unique_ptr<Parts>(new Parts{.clock = clock, .random = random, .log = log, .options = std::move(options)})));
+  Parts& parts = *server->parts_;  // what was started is stopped by the destructor when a later part fails
+  FB_TRY(parts.StartReactors());
+  FB_TRY(parts.OpenStore());
+  FB_TRY(parts.StartData());
+  FB_TRY(parts.StartControl());
+  return server;
+}
+
+const std::string& Server::control_address() const { return parts_->control->address(); }
+const std::string& Server::data_address() const { return parts_->data->address(); }
+const std::string& Server::directory() const { return parts_->directory; }
+std::string Server::credentials_path() const { return parts_->credentials_path(); }
+void Server::Stop(base::Duration grace) { parts_->Stop(grace); }
+
+}  // namespace forebay::app

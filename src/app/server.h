@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, reactors, the fabric with
+// the data plane on it, sessions, and the control plane. Parts are started bottom up and stopped top down.
+// Thread-safe: no; one thread starts and stops it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/status.h"
+
+namespace forebay::app {
+
+struct ServeOptions {
+  std::string directory = "forebay-data";
+  std::string listen = "127.0.0.1:7400";
+  std::string data_listen;            // empty: the control port + 1, or any free port
+  uint64_t size_bytes = 0;            // of a data file that is made; 0: chosen from the free space
+  std::vector<std::string> devices;   // instead of a data file, when the store is made
+  uint64_t memory_bytes = 256ULL << 20;
+  unsigned reactors = 0;              // 0: one per core, at most 8
+};
+
+class Server {
+ public:
+  /// All are borrowed. Fails with what the first part that did not start says.
+  static Result<std::unique_ptr<Server>> Start(ServeOptions options, const base::Clock& clock, base::Random& random,
+                                               base::Log& log);
+  /// Stops without grace if nobody has.
+  ~Server();
+
+  const std::string& control_address() const;
+  const std::string& data_address() const;
+  const std::string& directory() const;  // absolute
+  std::string credentials_path() const;
+
+  /// Takes no new work, lets requests in flight end for up to `grace`, closes the store. Idempotent.
+  void Stop(base::Duration grace);
+
+ private:
+  struct Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+/// The size of a data file where none was asked for: half of what the file system has free, in whole MiB, at most 1 TiB.
+Result<uint64_t> ChooseSize(const std::string& directory);
+
+}  // namespace forebay::app

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// fsck and version: what needs no server.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include "app/exit_status.h"
+#include "app/invocation.h"
+#include "app/json.h"
+#include "app/version.h"
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "engine/store_directory.h"
+
+namespace forebay::app {
+namespace {
+
+constexpr size_t kFsckMemoryBytes = 64 * base::kMiB;
+
+struct FsckArguments {
+  std::string directory;
+  bool data = false;
+  size_t max_errors = 100;
+};
+
+int PrintReport(const engine::FsckReport& report, const FsckArguments& arguments, bool json) {
+  for (const std::string& error : report.errors) fmt::print(stderr, "forebay: {}\n", error);
+  if (report.error_count > report.errors.size())
+    fmt::print(stderr, "forebay: and {} more; raise --max-errors to see them\n", report.error_count - report.errors.size());
+  if (json) {
+    fmt::print("{}\n", ToJson({{"store", arguments.directory},
+                               {"clean", report.clean()},
+                               {"errors", report.error_count},
+                               {"buckets", report.buckets},
+                               {"objects", report.objects},
+                               {"object_bytes", report.object_bytes},
+                               {"extents", report.extents},
+                               {"used_bytes", report.used_bytes},
+                               {"capacity_bytes", report.capacity_bytes},
+                               {"verified_bytes", report.verified_bytes}}));
+  } else {
+    fmt::print("{}: {}\n", arguments.directory, report.clean() ? "clean" : fmt::format("{} errors", report.error_count));
+    fmt::print("  {} buckets, {} objects of {}, {} extents; {} of {} in use\n", report.buckets, report.objects,
+               base::FormatSize(report.object_bytes), report.extents, base::FormatSize(report.used_bytes),
+               base::FormatSize(report.capacity_bytes));
+    if (arguments.data) fmt::print("  {} read and verified against checksums\n", base::FormatSize(report.verified_bytes));
+  }
+  return report.clean() ? kDone : kFailed;
+}
+
+int RunFsck(const FsckArguments& arguments, const Invocation& invocation) {
+  const base::SystemClock clock;
+  base::SecureRandom random;
+  const std::unique_ptr<base::Log> log = base::Log::ToStderr(base::LogLevel::kWarning);
+  const auto arena = base::Arena::Create(kFsckMemoryBytes);
+  if (!arena.ok()) return Fail(arena.status().message());
+  const auto report = engine::StoreDirectory::Check(
+      arguments.directory, {.verify_data = arguments.data, .max_errors = arguments.max_errors},
+      {.arena = **arena, .clock = clock, .random = random, .log = *log});
+  if (!report.ok()) return Fail(report.status().message());
+  return PrintReport(*report, arguments, invocation.json);
+}
+
+}  // namespace
+
+void AddStoreCommands(CLI::App& root, Invocation& invocation) {
+  auto fsck = std::make_shared<FsckArguments>();
+  CLI::App* fsck_command = root.add_subcommand("fsck", "Prove that a stopped store is consistent; changes nothing");
+  fsck_command->add_option("directory", fsck->directory, "Store directory")->required();
+  fsck_command->add_flag("--data", fsck->data, "Also read every block and verify its checksum");
+  fsck_command->add_option("--max-errors", fsck->max_errors, "Show at most this many (default 100)");
+  fsck_command->callback([fsck, &invocation] { invocation.run = [fsck, &invocation] { return RunFsck(*fsck, invocation); }; });
+
+  CLI::App* version = root.add_subcommand("version", "Print the version");
+  version->callback([&invocation] {
+    invocation.run = [&invocation] {
+      if (invocation.json)
+        fmt::print("{}\n", ToJson({{"version", std::string(kVersion)}}));
+      else
+        fmt::print("forebay {}\n", kVersion);
+      return kDone;
+    };
+  });
+}
+
+}  // namespace forebay::app
