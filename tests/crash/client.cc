@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checksum.h"
+#include "engine/rows.h"
+
+namespace forebay::crash {
+
+rt::Task<Result<store::ObjectInfo>> PutObject(Lab& lab, std::string key, std::string content, store::PutOptions options,
+                                              std::optional<uint32_t> crc32c, bool* committing) {
+  const store::Context context = lab.context();
+  FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
+               co_await lab.engine().Put(context, Lab::kBucket, std::move(key), std::move(options)));
+  for (size_t at = 0; at < content.size();) {
+    FB_CO_ASSIGN(base::Buffer buffer, co_await writer->Allocate(context, content.size() - at));
+    std::memcpy(buffer.writable().data(), content.data() + at, buffer.size());
+    at += buffer.size();
+    FB_CO_TRY(co_await writer->Write(context, std::move(buffer)));
+  }
+  if (committing != nullptr) *committing = true;
+  co_return co_await writer->Commit(context, crc32c);
+}
+
+rt::Task<Result<Object>> GetObject(Lab& lab, std::string key, uint64_t step) {
+  const store::Context context = lab.context();
+  FB_CO_ASSIGN(const std::unique_ptr<store::ObjectReader> reader,
+               co_await lab.engine().Open(context, Lab::kBucket, std::move(key), {}));
+  Object object{.info = reader->info(), .content = {}};
+  object.content.reserve(object.info.size_bytes);
+  while (object.content.size() < object.info.size_bytes) {
+    const uint64_t length = std::min(step, object.info.size_bytes - object.content.size());
+    FB_CO_ASSIGN(const store::ReadData data, co_await reader->Read(context, object.content.size(), length));
+    const size_t before = object.content.size();
+    for (const base::Buffer& buffer : data.buffers) object.content += AsText(buffer.view());
+    if (object.content.size() - before != length || data.size_bytes != length)
+      co_return Status::Internal("a read of {} bytes gave {}", length, object.content.size() - before);
+    if (data.crc32c != base::Crc32c(AsBytes(std::string_view(object.content).substr(before))))
+      co_return Status::Internal("the checksum of the bytes that were read is wrong");
+  }
+  co_return object;
+}
+
+rt::Task<Result<std::vector<store::ObjectInfo>>> ListAll(Lab& lab, uint32_t limit) {
+  const store::Context context = lab.context();
+  std::vector<store::ObjectInfo> all;
+  store::ListOptions options{.limit = limit};
+  for (;;) {
+    FB_CO_ASSIGN(store::ListPage page, co_await lab.engine().List(context, Lab::kBucket, options));
+    std::ranges::move(page.objects, std::back_inserter(all));
+    if (!page.truncated) co_return all;
+    options.start_after = page.next_start_after;
+  }
+}
+
+namespace {
+
+bool Same(const store::ObjectInfo& a, const store::ObjectInfo& b) {
+  return a.key == b.key && a.version == b.version && a.size_bytes == b.size_bytes && a.etag == b.etag &&
+         a.crc32c == b.crc32c && a.modified == b.modified && a.metadata == b.metadata;
+}
+
+/// The listing names what was found, no more and no less, and says the same about it.
+void CheckListing(Lab& lab, const Contents& contents, uint32_t page, std::vector<std::string>& violations) {
+  const Result<std::vector<store::ObjectInfo>> listed = lab.Run(ListAll(lab, page));
+  if (!listed.ok()) {
+    violations.push_back("the listing fails: " + listed.status().ToString());
+    return;
+  }
+  const bool ascending = std::ranges::is_sorted(*listed, {}, &store::ObjectInfo::key);
+  if (!ascending) violations.push_back("the listing is out of order");
+  Contents names;
+  for (const store::ObjectInfo& info : *listed)
+    if (!names.emplace(info.key, info).second) violations.push_back(info.key + " is listed twice");
+  for (const auto& [key, info] : contents) {
+    const auto found = names.find(key);
+    if (found == names.end()) {
+      violations.push_back(key + " can be read and is not listed");
+    } else if (!Same(found->second, info)) {
+      violations.push_back(key + " is listed with other properties than it has");
+    }
+  }
+  for (const auto& [key, info] : names)
+    if (!contents.contains(key)) violations.push_back(key + " is listed and cannot be read");
+}
+
+}  // namespace
+
+Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vector<std::string>& violations) {
+  Contents contents;
+  uint64_t used_bytes = 0;
+  for (const auto& [key, operations] : oracle.keys()) {
+    const Result<Object> object = lab.Run(GetObject(lab, key));
+    Value value;
+    if (object.ok()) {
+      value = GenerationOf(object->info);
+      if (std::string wrong = oracle.CheckObject(key, object->info, object->content); !wrong.empty())
+        violations.push_back(std::move(wrong));
+      // By arithmetic: content of up to 1 KiB lies in the metadata, all else in whole units.
+      if (object->info.size_bytes > engine::kMaxInlineContent)
+        used_bytes += base::RoundUp(object->info.size_bytes, device::kUnit);
+      contents.emplace(key, object->info);
+    } else if (object.status().code() != Code::kNotFound) {
+      violations.push_back(fmt::format("{} cannot be read: {}", key, object.status().ToString()));
+      continue;
+    }
+    if (std::string wrong = oracle.CheckValue(key, value); !wrong.empty()) violations.push_back(std::move(wrong));
+  }
+  CheckListing(lab, contents, page, violations);
+  if (const uint64_t used = lab.engine().usage().used_bytes; used != used_bytes)
+    violations.push_back(fmt::format("{} bytes are in use and the objects need {}", used, used_bytes));
+  return contents;
+}
+
+void SettleContents(const Contents& contents, Oracle& oracle) {
+  for (const auto& [key, operations] : std::map(oracle.keys())) {
+    const auto found = contents.find(key);
+    if (found == contents.end()) {
+      oracle.Settle(key, Value(), {});
+    } else {
+      oracle.Settle(key, GenerationOf(found->second), found->second.etag);
+    }
+  }
+}
+
+}  // namespace forebay::crash

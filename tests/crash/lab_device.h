@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// LabDevice: lends a device of the laboratory to an engine, which owns and destroys its devices while the media live on.
+// Where a mutant asks for it, it lies: a Flush that does nothing, or writes of the commit witness that never happen.
+// Thread-safe. The device outlives it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "device/device.h"
+#include "engine/superblock.h"
+
+namespace forebay::crash {
+
+class LabDevice final : public device::Device {
+ public:
+  struct Lies {
+    bool flush = false;    ///< answered ok, does nothing
+    bool witness = false;  ///< a write to a witness slot is answered ok and does nothing
+  };
+  LabDevice(device::Device& device, Lies lies) : device_(device), lies_(lies) {}
+
+  const std::string& name() const override { return device_.name(); }
+  uint64_t size_bytes() const override { return device_.size_bytes(); }
+  rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset, std::span<const MutableByteView> buffers) override {
+    return device_.Read(reactor, offset, buffers);
+  }
+  rt::Task<Status> Write(rt::Reactor& reactor, uint64_t offset, std::span<const ByteView> buffers) override {
+    if (lies_.witness && std::ranges::count(engine::kWitnessOffsets, offset) != 0) co_return Status();
+    co_return co_await device_.Write(reactor, offset, buffers);
+  }
+  rt::Task<Status> Flush(rt::Reactor& reactor) override {
+    if (lies_.flush) co_return Status();
+    co_return co_await device_.Flush(reactor);
+  }
+  rt::Task<Status> ZeroAhead(rt::Reactor& reactor, uint64_t begin, uint64_t end) override {
+    return device_.ZeroAhead(reactor, begin, end);
+  }
+
+ private:
+  device::Device& device_;
+  const Lies lies_;
+};
+
+}  // namespace forebay::crash
