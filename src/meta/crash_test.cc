@@ -263,10 +263,11 @@ class PowerCut {
     // Most cuts hit the work, some the opening.
     std::atomic<int64_t> left{static_cast<int64_t>(random_.Below(random_.Below(3) == 0 ? 60 : 600))};
     CrashFileSystem crash(Path(), {.use = [&] { return left.fetch_sub(1) > 0; }, .syncs_lie = syncs_lie_});
+    const auto reactor = *rt::Reactor::Create();  // outlives the store
     auto store = RocksMetaStore::Open(Options(!made_, crash.file_system()), &hooks_);
     if (store.ok()) {
       made_ = true;
-      Work(**store, life);
+      Work(**store, *reactor, life);
     } else if (left.load() > 0) {
       return store.status();  // not for want of power
     }
@@ -275,13 +276,12 @@ class PowerCut {
   }
 
   /// Three clients commit until the power is gone.
-  void Work(RocksMetaStore& store, int life) {
-    const auto reactor = *rt::Reactor::Create();
+  void Work(RocksMetaStore& store, rt::Reactor& reactor, int life) {
     const auto client = [&](uint64_t number) -> rt::Task<void> {
       for (uint64_t i = 0; i < 400; ++i) {
         const std::string key = fmt::format("{:02}-{:03}", number, (i * 7 + number) % 150);
         const std::string value = fmt::format("{} {} {} ", life, number, i) + std::string(random_.Below(3000), 'v');
-        const Status status = co_await store.Commit(*reactor, Do([&](View&, Batch& batch) {
+        const Status status = co_await store.Commit(reactor, Do([&](View&, Batch& batch) {
           batch.Put(Family::kObjects, key + "VERSION1", value);
           batch.Put(Family::kInline, key, value);
           return Status();
@@ -296,7 +296,7 @@ class PowerCut {
     };
     std::vector<rt::Task<void>> clients;
     for (uint64_t i = 0; i < 3; ++i) clients.push_back(client(i));
-    reactor->BlockOn(rt::WhenAll(std::move(clients)));
+    reactor.BlockOn(rt::WhenAll(std::move(clients)));
   }
 
   Status Check() {

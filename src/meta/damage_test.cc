@@ -199,8 +199,7 @@ class DamageTest : public ::testing::Test {
 
   /// By First, which reads filters of prefixes.
   void LookForObjects(RocksMetaStore& store, const std::string& what, bool* failed) {
-    const auto reactor = *rt::Reactor::Create();
-    const Status status = reactor->BlockOn(store.Commit(*reactor, Do([&](View& view, Batch&) {
+    const Status status = reactor_->BlockOn(store.Commit(*reactor_, Do([&](View& view, Batch&) {
       for (const auto& [where, value] : original_->content()) {
         if (where.first != static_cast<size_t>(Family::kObjects)) continue;
         const std::string prefix = where.second.substr(0, where.second.size() - kVersionBytes);
@@ -243,6 +242,7 @@ class DamageTest : public ::testing::Test {
 
   static constexpr const char* kRemoved = "(removed)";
   static Original* original_;
+  const std::unique_ptr<rt::Reactor> reactor_ = *rt::Reactor::Create();  // outlives each store
   std::optional<base::SeededRandom> random_;
   bool exhaustive_ = false;
   int refused_ = 0, failed_ = 0, intact_ = 0;
