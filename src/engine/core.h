@@ -17,6 +17,7 @@
 #include "engine/buckets.h"
 #include "engine/devices.h"
 #include "engine/epochs.h"
+#include "engine/flights.h"
 #include "engine/gates.h"
 #include "engine/group_commit.h"
 #include "engine/memory.h"
@@ -24,6 +25,7 @@
 #include "engine/tier.h"
 #include "meta/meta_store.h"
 #include "rt/thread_pool.h"
+#include "store/object_store.h"
 
 namespace forebay::engine {
 
@@ -58,6 +60,7 @@ struct Core {
   Uuid store;
   Tier tier;
   Memory memory;
+  Flights flights;
   ObjectCache cache;
   BucketTable buckets;
   Allocator allocator;
@@ -72,6 +75,11 @@ struct Core {
   std::unique_ptr<meta::MetaStore> meta;
   std::unique_ptr<rt::ThreadPool> pool;
 };
+
+/// Commits and waits until the context's deadline: DeadlineExceeded, and the outcome is not known, when that came first.
+rt::Task<Status> Commit(Core& core, const store::Context& context, std::unique_ptr<meta::Transaction> transaction);
+
+Status CommitIsLate();
 
 /// On `reactor`: starts to zero a group ahead of the small writes, when one is due.
 void ZeroAhead(Core& core, rt::Reactor& reactor);

@@ -155,14 +155,14 @@ rt::Task<Status> Engine::CreateBucket(const store::Context& context, store::Buck
   FB_CO_TRY(store::CheckDeadline(context, "create bucket"));
   FB_CO_TRY(base::CheckBucketName(bucket.name));
   FB_CO_TRY(core_->health());
-  co_return co_await core_->meta->Commit(context.reactor, MakeCreateBucket(*core_, std::move(bucket)));
+  co_return co_await Commit(*core_, context, MakeCreateBucket(*core_, std::move(bucket)));
 }
 
 rt::Task<Status> Engine::DeleteBucket(const store::Context& context, std::string name) {
   FB_CO_TRY(store::CheckDeadline(context, "delete bucket"));
   FB_CO_TRY(FindBucket(name));
   FB_CO_TRY(core_->health());
-  co_return co_await core_->meta->Commit(context.reactor, MakeDeleteBucket(*core_, std::move(name)));
+  co_return co_await Commit(*core_, context, MakeDeleteBucket(*core_, std::move(name)));
 }
 
 rt::Task<Result<store::BucketInfo>> Engine::GetBucket(const store::Context& context, std::string name) {
@@ -203,7 +203,8 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store:
   if (!state.ok()) co_return state.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
   if (*state == nullptr) co_return store::NoSuchObject(bucket, key);
   FB_CO_TRY(store::CheckCondition(condition, (*state)->info.etag, bucket, key));
-  co_return std::make_unique<Reader>(*core_, std::move(bucket), *std::move(state), std::move(guard));
+  auto version = std::make_shared<const OpenVersion>(*core_, std::move(bucket), *std::move(state), std::move(guard));
+  co_return std::make_unique<Reader>(std::move(version));
 }
 
 rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, std::string bucket, std::string key) {
@@ -265,8 +266,8 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
   FB_CO_TRY(base::CheckKey(key));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
   FB_CO_TRY(core_->health());
-  co_return co_await core_->meta->Commit(
-      context.reactor, MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
+  co_return co_await Commit(
+      *core_, context, MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
 }
 
 store::StoreUsage Engine::usage() const {

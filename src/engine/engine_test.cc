@@ -231,9 +231,7 @@ TEST_F(EngineTest, WhenAllMemoryIsPinnedAReadWaitsForSome) {
   rt::Gate gate(twins.reactor());
   Status status;
   twins.reactor().Spawn(gate, [&]() -> rt::Task<void> { status = co_await wait(); });
-  twins.reactor().BlockOn([&]() -> rt::Task<void> {
-    for (int i = 0; i < 5; ++i) co_await twins.reactor().Yield();
-  });
+  twins.Turn();
   EXPECT_FALSE(done);
   EXPECT_EQ(twins.engine().stats().waiting_for_memory, 1U);
   pins.pop_back();

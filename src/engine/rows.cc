@@ -28,24 +28,31 @@ std::string Seal(std::string_view row_key, std::string body) {
   return body;
 }
 
-/// What a message calls a row: its kind, and its key in hex.
-std::string RowName(std::string_view kind, std::string_view row_key) {
-  return fmt::format("the {} row {}", kind, base::ToHex(AsBytes(row_key.substr(0, 64))));
+/// What a message calls a row: its kind, and its key in hex. Spelt out only when there is something to say.
+struct RowName {
+  std::string_view kind;
+  std::string_view row_key;
+  std::string Text() const { return fmt::format("the {} row {}", kind, base::ToHex(AsBytes(row_key.substr(0, 64)))); }
+};
+
+Status Nonsense(const RowName& name, std::string_view what) {
+  return Status::DataLoss("{} is damaged: {}; run forebay fsck", name.Text(), what);
 }
 
-Status Nonsense(std::string_view name, std::string_view what) {
-  return Status::DataLoss("{} is damaged: {}; run forebay fsck", name, what);
+Status Finish(const base::Decoder& decoder, const RowName& name) {
+  if (!decoder.failed() && decoder.remaining() == 0) return {};
+  return decoder.Finish(name.Text());
 }
 
 /// The body of a record whose checksum and format byte are right, without both.
-Result<std::string_view> Unseal(std::string_view name, std::string_view row_key, std::string_view value) {
+Result<std::string_view> Unseal(const RowName& name, std::string_view value) {
   if (value.size() < 1 + sizeof(uint32_t)) return Nonsense(name, "it is cut short");
   const std::string_view body = value.substr(0, value.size() - sizeof(uint32_t));
-  if (base::Decoder(value.substr(body.size())).U32() != RowChecksum(row_key, body))
+  if (base::Decoder(value.substr(body.size())).U32() != RowChecksum(name.row_key, body))
     return Nonsense(name, "its checksum does not match");
   const auto format = static_cast<uint8_t>(body[0]);
   if (format > kRecordFormat)
-    return Status::FailedPrecondition("{} has format {}, this program knows {}: use a newer forebay", name, format,
+    return Status::FailedPrecondition("{} has format {}, this program knows {}: use a newer forebay", name.Text(), format,
                                       kRecordFormat);
   if (format != kRecordFormat) return Nonsense(name, "its format is 0");
   return body.substr(1);
@@ -145,7 +152,7 @@ std::string PrefixEnd(std::string_view prefix) {
 }
 
 Result<ObjectKey> DecodeObjectKey(std::string_view row_key) {
-  const std::string name = RowName("object", row_key);
+  const RowName name{"object", row_key};
   if (row_key.size() < sizeof(uint64_t) + 1 + kVersionBytes) return Nonsense(name, "its key is too short");
   base::Decoder decoder(row_key);
   ObjectKey out;
@@ -166,7 +173,7 @@ std::string NumberKey(uint64_t number) {
 Result<uint64_t> DecodeNumberKey(std::string_view row_key) {
   base::Decoder decoder(row_key);
   const uint64_t number = decoder.U64BigEndian();
-  FB_TRY(decoder.Finish(RowName("numbered", row_key)));
+  FB_TRY(Finish(decoder, {"numbered", row_key}));
   return number;
 }
 
@@ -183,7 +190,7 @@ Result<SegmentName> DecodeSegmentKey(std::string_view row_key) {
   SegmentName out;
   out.version = decoder.U64BigEndian();
   for (int i = 0; i < 4; ++i) out.segment = (out.segment << 8) | decoder.U8();
-  FB_TRY(decoder.Finish(RowName("map", row_key)));
+  FB_TRY(Finish(decoder, {"map", row_key}));
   return out;
 }
 
@@ -212,8 +219,8 @@ std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
 }
 
 Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view value) {
-  const std::string name = RowName("object", row_key);
-  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  const RowName name{"object", row_key};
+  FB_ASSIGN(const std::string_view body, Unseal(name, value));
   base::Decoder decoder(body);
   ObjectRecord record;
   const uint8_t flags = decoder.U8();
@@ -226,7 +233,7 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   record.metadata = TakeMetadata(decoder);
   if ((flags & ~kDeleteMarkerFlag) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
   if (record.storage == Storage::kMap && !decoder.failed()) record.pieces = TakePieces(decoder, record.size_bytes);
-  FB_TRY(decoder.Finish(name));
+  FB_TRY(Finish(decoder, name));
   return record;
 }
 
@@ -239,11 +246,11 @@ std::string EncodePieces(std::string_view row_key, std::span<const Piece> pieces
 }
 
 Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_view value, uint64_t expected_bytes) {
-  const std::string name = RowName("map", row_key);
-  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  const RowName name{"map", row_key};
+  FB_ASSIGN(const std::string_view body, Unseal(name, value));
   base::Decoder decoder(body);
   std::vector<Piece> pieces = TakePieces(decoder, expected_bytes);
-  FB_TRY(decoder.Finish(name));
+  FB_TRY(Finish(decoder, name));
   return pieces;
 }
 
@@ -261,8 +268,8 @@ std::string EncodeExtent(std::string_view row_key, const ExtentRecord& record) {
 }
 
 Result<ExtentRecord> DecodeExtent(std::string_view row_key, std::string_view value) {
-  const std::string name = RowName("extent", row_key);
-  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  const RowName name{"extent", row_key};
+  FB_ASSIGN(const std::string_view body, Unseal(name, value));
   base::Decoder decoder(body);
   ExtentRecord record;
   const uint64_t device = decoder.Varint();
@@ -280,7 +287,7 @@ Result<ExtentRecord> DecodeExtent(std::string_view row_key, std::string_view val
     if (blocks * sizeof(uint32_t) != decoder.remaining()) decoder.Fail();
     for (uint64_t i = 0; i < blocks && !decoder.failed(); ++i) record.checksums.push_back(decoder.U32());
   }
-  FB_TRY(decoder.Finish(name));
+  FB_TRY(Finish(decoder, name));
   return record;
 }
 
@@ -297,8 +304,8 @@ std::string EncodeBucket(std::string_view name, const BucketRecord& record) {
 }
 
 Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value) {
-  const std::string row = RowName("bucket", name);
-  FB_ASSIGN(const std::string_view body, Unseal(row, name, value));
+  const RowName row{"bucket", name};
+  FB_ASSIGN(const std::string_view body, Unseal(row, value));
   base::Decoder decoder(body);
   BucketRecord record;
   const uint8_t flags = decoder.U8();
@@ -312,7 +319,7 @@ Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value)
   const bool sane = (flags & ~kVersionedFlag) == 0 && record.id != 0 &&
                     bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) && base::CheckBucketName(name).ok();
   if (!sane) decoder.Fail();
-  FB_TRY(decoder.Finish(row));
+  FB_TRY(Finish(decoder, row));
   return record;
 }
 
@@ -325,12 +332,12 @@ std::string EncodeGroup(std::string_view row_key, const GroupBitmap& bitmap) {
 }
 
 Result<GroupBitmap> DecodeGroup(std::string_view row_key, std::string_view value) {
-  const std::string name = RowName("free-space", row_key);
-  FB_ASSIGN(const std::string_view body, Unseal(name, row_key, value));
+  const RowName name{"free-space", row_key};
+  FB_ASSIGN(const std::string_view body, Unseal(name, value));
   base::Decoder decoder(body);
   GroupBitmap bitmap{};
   for (uint64_t& word : bitmap) word = decoder.U64();
-  FB_TRY(decoder.Finish(name));
+  FB_TRY(Finish(decoder, name));
   return bitmap;
 }
 
@@ -345,15 +352,15 @@ std::string EncodeCounters(const Counters& counters) {
 }
 
 Result<Counters> DecodeCounters(std::string_view value) {
-  constexpr std::string_view kName = "the counters row";
-  FB_ASSIGN(const std::string_view body, Unseal(kName, kCountersKey, value));
+  constexpr RowName kName{"counters", kCountersKey};
+  FB_ASSIGN(const std::string_view body, Unseal(kName, value));
   base::Decoder decoder(body);
   Counters counters;
   counters.next_extent = decoder.U64();
   counters.next_version = decoder.U64();
   counters.next_bucket = decoder.U64();
   if (counters.next_extent == 0 || counters.next_version == 0 || counters.next_bucket == 0) decoder.Fail();
-  FB_TRY(decoder.Finish(kName));
+  FB_TRY(Finish(decoder, kName));
   return counters;
 }
 
@@ -366,12 +373,12 @@ std::string EncodeIdentity(const Uuid& store) {
 }
 
 Result<Uuid> DecodeIdentity(std::string_view value) {
-  constexpr std::string_view kName = "the identity row";
-  FB_ASSIGN(const std::string_view body, Unseal(kName, kIdentityKey, value));
+  constexpr RowName kName{"identity", kIdentityKey};
+  FB_ASSIGN(const std::string_view body, Unseal(kName, value));
   base::Decoder decoder(body);
   Uuid store;
   decoder.Raw(store.bytes);
-  FB_TRY(decoder.Finish(kName));
+  FB_TRY(Finish(decoder, kName));
   return store;
 }
 

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// More than any store.toml has.
 constexpr size_t kMaxConfigBytes = base::kMiB;
 /// The data device of a store for which none was named.
-constexpr const char* kOwnDevice = "data0";
+constexpr std::string_view kOwnDevice = "data0";
 
 Status SyncDirectory(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -192,6 +192,20 @@ Status MakeDevices(rt::Reactor& reactor, const std::string& directory, const Sto
   return reactor.BlockOn(Engine::Format(reactor, pointers, config.store));
 }
 
+/// A store is made in an empty directory, not among somebody's files. What an interrupted creation left is no obstacle, nor are
+/// credentials made beforehand and the mark of a file system's top.
+Status CheckHoldsNothingElse(const std::string& directory) {
+  constexpr std::string_view kOurs[] = {"lock", "meta", "store.toml.new", kOwnDevice, "credentials", "lost+found"};
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (std::ranges::find(kOurs, name) == std::end(kOurs))
+      return Status::FailedPrecondition("{} holds no store and is not empty (it has {}): name an empty or a new directory",
+                                        directory, name);
+  }
+  return error ? Status::FromErrno(error.value(), "look into " + directory) : Status();
+}
+
 /// What an interrupted creation left, which never held an object. Devices that were named by the caller stay: their head says
 /// whose they are.
 Status RemoveUnfinished(const std::string& directory, const StoreConfig& config, const std::string& meta) {
@@ -228,6 +242,7 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return Status::FromErrno(error.value(), "make the directory " + directory);
+  if (!Exists(paths.config())) FB_TRY(CheckHoldsNothingElse(directory));
   FB_ASSIGN(std::unique_ptr<Lock> lock, Lock::Take(paths));
   if (Exists(paths.config())) return Status::AlreadyExists("there is a store in {} already", directory);
 

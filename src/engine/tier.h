@@ -22,6 +22,12 @@ struct BlockKey {
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
 
+struct BlockKeyHash {
+  size_t operator()(const BlockKey& key) const {
+    return static_cast<size_t>((key.extent * 0x9e3779b97f4a7c15 + key.block) * 0xff51afd7ed558ccd >> 7);
+  }
+};
+
 class Tier {
  public:
   /// Holds at most `limit_bytes`; 0 holds nothing.
@@ -46,18 +52,13 @@ class Tier {
     BlockKey key;
     base::Buffer block;
   };
-  struct Hash {
-    size_t operator()(const BlockKey& key) const {
-      return static_cast<size_t>((key.extent * 0x9e3779b97f4a7c15 + key.block) * 0xff51afd7ed558ccd >> 7);
-    }
-  };
   struct Shard {
     base::Mutex mutex;
     std::list<Entry> order FB_GUARDED_BY(mutex);  // most recently used first
-    std::unordered_map<BlockKey, std::list<Entry>::iterator, Hash> blocks FB_GUARDED_BY(mutex);
+    std::unordered_map<BlockKey, std::list<Entry>::iterator, BlockKeyHash> blocks FB_GUARDED_BY(mutex);
   };
 
-  Shard& ShardOf(const BlockKey& key) { return shards_[(Hash()(key) >> 40) % kShards]; }
+  Shard& ShardOf(const BlockKey& key) { return shards_[(BlockKeyHash()(key) >> 40) % kShards]; }
 
   const uint64_t limit_bytes_;
   std::atomic<uint64_t> bytes_{0};

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "device/aligned_bytes.h"
 #include "device/memory_device.h"
 #include "engine/engine.h"
 #include "meta/memory_meta_store.h"
@@ -29,6 +30,9 @@ class LentDevice final : public device::Device {
   struct Faults {
     std::atomic<bool> fail_flushes{false};
     std::atomic<bool> fail_writes{false};
+    std::atomic<bool> hold_reads{false};    // they wait until this is false again
+    std::atomic<bool> hold_flushes{false};
+    std::atomic<int> reads{0};
     std::atomic<int> flushes{0};
   };
   LentDevice(device::Device& device, Faults& faults) : device_(device), faults_(faults) {}
@@ -36,7 +40,9 @@ class LentDevice final : public device::Device {
   const std::string& name() const override { return device_.name(); }
   uint64_t size_bytes() const override { return device_.size_bytes(); }
   rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset, std::span<const MutableByteView> buffers) override {
-    return device_.Read(reactor, offset, buffers);
+    ++faults_.reads;
+    while (faults_.hold_reads) co_await reactor.Yield();
+    co_return co_await device_.Read(reactor, offset, buffers);
   }
   rt::Task<Status> Write(rt::Reactor& reactor, uint64_t offset, std::span<const ByteView> buffers) override {
     if (faults_.fail_writes) co_return Status::DataLoss("{}: write failed: I/O error", name());
@@ -44,6 +50,7 @@ class LentDevice final : public device::Device {
   }
   rt::Task<Status> Flush(rt::Reactor& reactor) override {
     ++faults_.flushes;
+    while (faults_.hold_flushes) co_await reactor.Yield();
     if (faults_.fail_flushes) co_return Status::DataLoss("{}: flush failed: I/O error", name());
     co_return co_await device_.Flush(reactor);
   }
@@ -67,7 +74,7 @@ class TwinStore {
  public:
   explicit TwinStore(TwinOptions options = {}) : options_(options) {
     arena_ = *base::Arena::Create(options.arena_bytes);
-    reactor_ = *rt::Reactor::Create();
+    reactor_ = *rt::Reactor::Create({.clock = &clock_});
     std::vector<device::Device*> to_format;
     for (size_t i = 0; i < options.devices; ++i) {
       disks_.push_back(std::make_unique<device::MemoryDevice>(options.device_bytes, "disk" + std::to_string(i)));
@@ -114,6 +121,15 @@ class TwinStore {
     return reactor_->BlockOn(std::move(task));
   }
   store::Context context() { return {.reactor = *reactor_}; }
+  store::Context ContextFor(base::Duration time) { return {.reactor = *reactor_, .deadline = clock_.Now() + time}; }
+  /// Time stands still but for this.
+  base::FakeClock& clock() { return clock_; }
+  /// Lets everything that is ready go on for a while.
+  void Turn(int times = 10) {
+    reactor_->BlockOn([this, times]() -> rt::Task<void> {
+      for (int i = 0; i < times; ++i) co_await reactor_->Yield();
+    });
+  }
   Engine& engine() { return *engine_; }
   rt::Reactor& reactor() { return *reactor_; }
   base::Arena& arena() { return *arena_; }
@@ -160,6 +176,25 @@ class TwinStore {
     for (const base::Buffer& buffer : data.buffers) content += AsText(buffer.view());
     co_return content;
   }
+  /// The record of the extent with the highest number: of the object that was put last.
+  ExtentRecord LastExtent() const {
+    std::optional<std::pair<std::string, std::string>> last, next;
+    while ((next = media_->First(meta::Family::kExtents, last ? last->first + '\0' : std::string(), {}))) last = next;
+    return *DecodeExtent(last->first, last->second);
+  }
+  /// Of the disk, behind the engine's back.
+  Bytes ReadDisk(uint64_t offset, size_t length, size_t disk = 0) {
+    device::AlignedBytes memory(length);
+    const MutableByteView view = memory.writable();
+    EXPECT_TRUE(Run(disks_[disk]->Read(*reactor_, offset, {&view, 1})).ok());
+    return Bytes(view.begin(), view.end());
+  }
+  void WriteDisk(uint64_t offset, const Bytes& bytes, size_t disk = 0) {
+    device::AlignedBytes memory(bytes.size());
+    std::memcpy(memory.data(), bytes.data(), bytes.size());
+    const ByteView view = memory.view();
+    EXPECT_TRUE(Run(disks_[disk]->Write(*reactor_, offset, {&view, 1})).ok());
+  }
   rt::Task<Result<std::string>> GetTask(std::string key) {
     FB_CO_ASSIGN(const std::unique_ptr<store::ObjectReader> reader, co_await engine_->Open(context(), "bucket", key, {}));
     std::string content;
@@ -173,7 +208,7 @@ class TwinStore {
 
  private:
   const TwinOptions options_;
-  base::SystemClock clock_;
+  base::FakeClock clock_;
   std::unique_ptr<base::Log> log_ = base::Log::Discard();
   std::unique_ptr<base::Arena> arena_;
   std::unique_ptr<rt::Reactor> reactor_;

@@ -250,12 +250,21 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
   FB_CO_TRY(co_await FinishContent(context, request));
   FB_CO_TRY(store::CheckContent(crc32c, request.crc32c, bucket_name_, key_));
   request.extents = std::move(extents_);
-  PutOutcome outcome;
-  const Status committed = co_await core_.meta->Commit(context.reactor, MakePut(core_, std::move(request), &outcome));
+  auto pending = std::make_shared<PendingCommit>();  // shared with the commit, which goes on when the deadline comes first
+  pending->shared = shared_;
+  FB_CO_ASSIGN(const bool ended, co_await core_.gates.RunUntil(
+                                     context.reactor, context.deadline,
+                                     CommitTo(core_, context.reactor, std::move(request), pending)));
+  if (!ended) co_return CommitIsLate().WithContext(fmt::format("put of `{}/{}`", bucket_name_, key_));
+  FB_CO_TRY(pending->status);
+  co_return std::move(pending->outcome.info);
+}
+
+rt::Task<void> Writer::CommitTo(Core& core, rt::Reactor& reactor, PutRequest request,
+                                std::shared_ptr<PendingCommit> pending) {
+  pending->status = co_await core.meta->Commit(reactor, MakePut(core, std::move(request), &pending->outcome));
   // A group that failed may be on the media all the same: its units must not be written again before a restart looked.
-  shared_->keep = outcome.prepared;
-  FB_CO_TRY(committed);
-  co_return std::move(outcome.info);
+  pending->shared->keep = pending->outcome.prepared;
 }
 
 }  // namespace forebay::engine

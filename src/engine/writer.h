@@ -50,6 +50,14 @@ class Writer final : public store::ObjectWriter {
   /// Memory of one device write.
   struct WriteMemory;
 
+  struct PendingCommit {
+    std::shared_ptr<Shared> shared;
+    PutOutcome outcome;
+    Status status;
+  };
+
+  static rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, PutRequest request,
+                                 std::shared_ptr<PendingCommit> pending);
   static rt::Task<void> WriteOut(std::shared_ptr<Shared> shared, rt::Reactor& reactor, uint32_t device, uint64_t offset,
                                  std::unique_ptr<WriteMemory> memory);
 
