@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// More than any store.toml has.
 constexpr size_t kMaxConfigBytes = base::kMiB;
 /// The data device of a store for which none was named.
-constexpr std::string_view kOwnDevice = "data0";
+constexpr const char* kOwnDevice = "data0";
 
 Status SyncDirectory(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -193,13 +193,15 @@ Status MakeDevices(rt::Reactor& reactor, const std::string& directory, const Sto
 }
 
 /// A store is made in an empty directory, not among somebody's files. What an interrupted creation left is no obstacle, nor are
-/// credentials made beforehand and the mark of a file system's top.
-Status CheckHoldsNothingElse(const std::string& directory) {
+/// credentials made beforehand, the devices themselves and the mark of a file system's top.
+Status CheckHoldsNothingElse(const std::string& directory, const std::vector<std::string>& devices) {
   constexpr std::string_view kOurs[] = {"lock", "meta", "store.toml.new", kOwnDevice, "credentials", "lost+found"};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (std::ranges::find(kOurs, name) == std::end(kOurs))
+    const bool is_device =
+        std::ranges::any_of(devices, [&](const std::string& device) { return DevicePath(directory, device) == entry->path(); });
+    if (!is_device && std::ranges::find(kOurs, name) == std::end(kOurs))
       return Status::FailedPrecondition("{} holds no store and is not empty (it has {}): name an empty or a new directory",
                                         directory, name);
   }
@@ -242,7 +244,7 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return Status::FromErrno(error.value(), "make the directory " + directory);
-  if (!Exists(paths.config())) FB_TRY(CheckHoldsNothingElse(directory));
+  if (!Exists(paths.config())) FB_TRY(CheckHoldsNothingElse(directory, create.devices));
   FB_ASSIGN(std::unique_ptr<Lock> lock, Lock::Take(paths));
   if (Exists(paths.config())) return Status::AlreadyExists("there is a store in {} already", directory);
 

@@ -68,6 +68,17 @@ class StoreDirectoryTest : public testing::Test {
   std::unique_ptr<rt::Reactor> reactor_ = *rt::Reactor::Create();
 };
 
+TEST_F(StoreDirectoryTest, IsNotMadeAmongOtherFiles) {
+  fs::create_directories(In("lost+found"));  // as on a fresh file system
+  std::ofstream(In("thesis.tex")) << "years of work";
+  const auto refused = Create();
+  EXPECT_EQ(refused.status().code(), Code::kFailedPrecondition);
+  EXPECT_NE(refused.status().message().find("thesis.tex"), std::string::npos) << refused.status().ToString();
+  EXPECT_FALSE(fs::exists(In("lock")));
+  fs::remove(In("thesis.tex"));
+  EXPECT_TRUE(Create().ok());
+}
+
 TEST_F(StoreDirectoryTest, MakesAStoreThatOpensAgainWithItsContent) {
   const std::string content(100'000, 'c');
   {
