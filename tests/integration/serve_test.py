@@ -4,9 +4,11 @@
 import os
 import pathlib
 import re
+import select
 import shutil
 import socket
 import subprocess
+import threading
 import time
 
 import forebay_process
@@ -233,6 +235,34 @@ class ProfileTest(ForebayTest):
         profile.parent.mkdir(parents=True)
         profile.write_text("server = \n")
         self.fails("ls", saying=[str(profile), "line 1"])
+
+
+class SlowServerTest(ForebayTest):
+    """A machine that is busy lets its clients wait."""
+
+    def test_a_server_that_greets_late_is_waited_for(self):
+        server = self.start_server()
+        with socket.create_server(("127.0.0.1", 0)) as late:
+            forwarding = threading.Thread(target=self.forward_late, args=(late, server.control), daemon=True)
+            forwarding.start()
+            self.forebay("--server", "127.0.0.1:%d" % late.getsockname()[1], "bucket", "create", "box")
+        forwarding.join(60)
+        self.assertEqual(self.forebay("ls").lines, ["box/"])
+
+    @staticmethod
+    def forward_late(listener, address):
+        """Passes one connection on, the first byte after a second."""
+        client, _ = listener.accept()
+        time.sleep(1)  # real time is the subject
+        host, port = address.rsplit(":", 1)
+        with client, socket.create_connection((host, int(port))) as server:
+            other = {client: server, server: client}
+            while True:
+                for readable in select.select([client, server], [], [])[0]:
+                    data = readable.recv(65536)
+                    if not data:
+                        return
+                    other[readable].sendall(data)
 
 
 class DrainTest(ForebayTest):
