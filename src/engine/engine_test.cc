@@ -255,6 +255,25 @@ TEST_F(EngineTest, GroupsShareFlushes) {
   EXPECT_LT(twins.faults().flushes - before, 64);
 }
 
+TEST_F(EngineTest, WhatTheMetadataNamesSurvivesAPowerCutOfTheDevices) {
+  for (const device::CrashMode mode : {device::CrashMode::kDropAll, device::CrashMode::kRandom}) {
+    TwinStore& twins = Make({.devices = 2, .device_bytes = 32 * base::kMiB});
+    base::SeededRandom random(99);
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(twins.Put("key" + std::to_string(i % 7), RandomContent(i, 1000 + i * 20'000)).ok());
+    auto first = twins.disk(0).Crash(random, mode);
+    auto second = twins.disk(1).Crash(random, mode);
+    twins.Close();
+    twins.SetDisk(0, std::move(first));
+    twins.SetDisk(1, std::move(second));
+    ASSERT_TRUE(twins.TryOpen().ok());
+    for (int i = 3; i < 10; ++i) {
+      const Result<std::string> back = twins.Get("key" + std::to_string(i % 7));
+      ASSERT_TRUE(back.ok()) << back.status().ToString();
+      EXPECT_TRUE(*back == RandomContent(i, 1000 + i * 20'000)) << i;
+    }
+  }
+}
+
 TEST_F(EngineTest, RefusesAFormatThatIsNewer) {
   TwinStore& twins = Make();
   twins.Close();

@@ -18,12 +18,14 @@ Superblock Example() {
   return {.store = StoreId(), .device_id = 1, .device_count = 2, .size_bytes = 64 * base::kMiB, .data_start = kDataStart};
 }
 
-// The example of docs/formats/superblock.md; the checksum was computed with another implementation.
+// The examples of docs/formats/superblock.md; the checksums were computed with another implementation.
 constexpr std::string_view kExample =
-    "46425355504552310100000000112233445546778899aabbccddeeff01000000020000000000000400000000001000000000100000000000";
+    "46425355504552310100000000112233445546778899aabbccddeeff01000000020000000000000400000000001000000000100000000000a8f36688";
 
 TEST(SuperblockTest, HasTheDocumentedLayout) {
-  EXPECT_EQ(base::ToHex(AsBytes(EncodeSuperblock(Example())).first(kSuperblockBytes - 4)), kExample);
+  EXPECT_EQ(base::ToHex(AsBytes(EncodeSuperblock(Example()))), kExample);
+  EXPECT_EQ(base::ToHex(AsBytes(EncodeWitness(StoreId(), 42))),
+            "46425749544e455300112233445546778899aabbccddeeff2a0000000000000021694393");
 }
 
 TEST(SuperblockTest, ComesBack) {
