@@ -111,7 +111,7 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
   command->add_option("--device", serve->options.devices,
                       "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
   command->add_option("--memory", serve->memory, "Memory for payload in flight and the memory tier (default 256MiB)");
-  command->add_option("--reactors", serve->options.reactors, "Data-plane threads (default: one per core, at most 8)");
+  command->add_option("--reactors", serve->options.reactors, "Data-plane threads (default: half the cores, at most 8)");
   command->add_option("--log-level", serve->log_level, "debug, info, warning or error (default info)");
   command->add_flag("--no-profile", serve->no_profile, "Do not tell this user's commands where the server is");
   command->callback([serve, &invocation] { invocation.run = [serve, &invocation] { return RunServe(*serve, invocation); }; });

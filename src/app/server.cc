@@ -74,7 +74,8 @@ Result<auth::Credentials> RootCredentials(const std::string& path, base::Random&
 
 unsigned ReactorCount(unsigned asked) {
   if (asked != 0) return asked;
-  return std::clamp(std::thread::hardware_concurrency(), 1U, kMaxDefaultReactors);
+  // The other half is for the committer, RocksDB and gRPC; few reactors also find more work at each turn.
+  return std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxDefaultReactors);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct ServeOptions {
   uint64_t size_bytes = 0;            // of a data file that is made; 0: chosen from the free space
   std::vector<std::string> devices;   // instead of a data file, when the store is made
   uint64_t memory_bytes = 256ULL << 20;
-  unsigned reactors = 0;              // 0: one per core, at most 8
+  unsigned reactors = 0;              // 0: half the cores, at most 8
 };
 
 class Server {
