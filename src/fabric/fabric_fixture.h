@@ -161,11 +161,12 @@ class FabricTest : public testing::TestWithParam<FabricFactory> {
     return owner_->Run([&] { return b_->Withdraw(region); });
   }
   Status Write(RegionToken region, uint64_t offset, ByteView data, base::TimePoint deadline = kNever) {
+    SyncWithOwner();
     const Status status = initiator_->Run([&] { return a_->Write(region, offset, BuffersOf(data), deadline); });
     SyncWithOwner();
     return status;
   }
-  /// Before the test's thread looks at memory that the owner's thread wrote: the thread sanitizer sees no order in a socket.
+  /// Between looks of the test's thread at memory and writes of the owner's: the thread sanitizer sees no order in a socket.
   void SyncWithOwner() {
     owner_->Run([]() -> rt::Task<void> { co_return; });
   }

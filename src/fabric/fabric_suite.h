@@ -590,6 +590,8 @@ TEST_P(FabricSuite, BothEndsWriteToEachOtherAtOnce) {
   auto b = owner_->Submit([&, data = BufferOf(from_b)] { return many(*b_, region_a, data); });
   for (const Status& status : a.get()) EXPECT_TRUE(status.ok()) << status.ToString();
   for (const Status& status : b.get()) EXPECT_TRUE(status.ok()) << status.ToString();
+  SyncWithOwner();
+  initiator_->Run([]() -> rt::Task<void> { co_return; });
   EXPECT_EQ(at_a, from_b);
   EXPECT_EQ(at_b, from_a);
 }
