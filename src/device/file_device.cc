@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/file_device.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/file.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -24,7 +24,7 @@ constexpr size_t kZeroPiece = base::kMiB;
 /// What a failed read, write or flush means to the caller.
 Status IoError(int error, const std::string& path, std::string_view verb, uint64_t offset, uint64_t length) {
   const std::string what = fmt::format("{}: {} of {} bytes at offset {}", path, verb, length, offset);
-  const Status plain = Status::FromErrno(error, what);
+  Status plain = Status::FromErrno(error, what);
   switch (error) {
     case EIO:         // the drive or the file system gave up
     case ENODATA:     // medium error

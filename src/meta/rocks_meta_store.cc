@@ -81,6 +81,7 @@ struct RocksMetaStore::Database {
     options.create_if_missing = create;
     options.create_missing_column_families = create;
     std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+    descriptors.reserve(kFamilies + 1);
     for (size_t i = 0; i < kFamilies; ++i) descriptors.emplace_back(kFamilyNames[i], setup.families[i]);
     descriptors.emplace_back(rocksdb::kDefaultColumnFamilyName, setup.unused);
     rocksdb::DB* opened = nullptr;

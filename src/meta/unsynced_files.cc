@@ -62,7 +62,7 @@ UnsyncedFiles::Handle UnsyncedFiles::Find(const fs::path& path) {
 Result<fs::path> UnsyncedFiles::MoveAside(const Handle& file) {
   std::error_code error;
   fs::create_directory(aside_, error);
-  const fs::path aside = aside_ / std::to_string(++moved_);
+  fs::path aside = aside_ / std::to_string(++moved_);
   FB_TRY(Move(file->path, aside));
   file->exists = false;
   return aside;
