@@ -29,6 +29,7 @@ namespace {
 constexpr unsigned kMaxDefaultReactors = 8;
 constexpr uint64_t kMaxDefaultSize = 1024 * base::kGiB;
 constexpr uint64_t kLeastSize = 64 * base::kMiB;
+constexpr uint64_t kMostSize = uint64_t{1} << 60;
 constexpr uint64_t kLeastMemory = 32 * base::kMiB;
 
 /// What is a mistake of the command line, before anything is touched.
@@ -45,6 +46,9 @@ Status CheckOptions(const ServeOptions& options) {
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kLeastSize));
+  if (options.size_bytes > kMostSize)
+    return Status::InvalidArgument("--size {}: at most {} in one file", base::FormatSize(options.size_bytes),
+                                   base::FormatSize(kMostSize));
   if (options.memory_bytes < kLeastMemory)
     return Status::InvalidArgument("--memory {}: at least {} are needed", base::FormatSize(options.memory_bytes),
                                    base::FormatSize(kLeastMemory));
@@ -131,7 +135,7 @@ Status Server::Parts::OpenStore() {
       .arena = *arena, .clock = clock, .random = random, .log = log};
   Result<std::unique_ptr<engine::StoreDirectory>> opened = engine::StoreDirectory::Open(directory, environment, {});
   if (!opened.ok() && opened.status().code() == Code::kNotFound) {
-    uint64_t size = options.size_bytes;
+    uint64_t size = base::RoundUp(options.size_bytes, base::kMiB);
     if (size == 0) {
       FB_ASSIGN(size, ChooseSize(directory));
     }

@@ -36,7 +36,8 @@ std::string_view FolderOf(std::string_view path) {
 }
 
 bool IsTestFile(std::string_view path) {
-  return path.ends_with("_test.cc") || path.ends_with("_suite.h") || path.ends_with("_suite.cc");
+  return path.ends_with("_test.cc") || path.ends_with("_suite.h") || path.ends_with("_suite.cc") ||
+         path.ends_with("_fixture.h") || path.ends_with("_fixture.cc");
 }
 
 struct Include {
@@ -141,7 +142,7 @@ std::string LayerTable::CheckAngled(const Folder& folder, std::string_view heade
   if (shared("everywhere") || shared("system") || StartsWithAny(header, folder.third_party)) return {};
   if (shared("tests")) {
     return is_test ? std::string()
-                   : fmt::format("<{}> belongs in *_test.cc, *_suite.h, *_suite.cc only", header);
+                   : fmt::format("<{}> belongs in *_test.cc, *_suite.* and *_fixture.* only", header);
   }
   for (const auto& [name, other] : folders_) {
     if (StartsWithAny(header, other.third_party))
