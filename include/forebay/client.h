@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: objects of a Forebay server, moved by the server straight into or out of memory that the caller offers. Blocking
-// calls, and asynchronous ones for deep queues without threads. Every call ends by its timeout plus one second, and once it
-// has ended no byte of its buffer changes or is read. Payload is verified end to end by CRC32C: kDataLoss when it is wrong.
-// A lost connection fails the calls in flight with kUnavailable and is made anew by the next call; a get whose connection
-// is lost is tried once more by itself, a put never is.
-// Thread-safe. Regions, writers and readers end before their client; callbacks run on the client's own thread and must not
-// block (the blocking calls refuse to run there).
+// Client: objects of a Forebay server, moved by the server straight into or out of memory that the caller
+// offers. Blocking calls, and asynchronous ones for deep queues without threads. Every call ends by its
+// timeout plus one second, and once it has ended no byte of its buffer changes or is read. Payload is
+// verified end to end by CRC32C: kDataLoss when it is wrong. A lost connection fails the calls in flight with
+// kUnavailable and is made anew by the next call; a get whose connection is lost is tried once more by
+// itself, a put never is. Thread-safe. Regions, writers and readers end before their client; callbacks run on
+// the client's own thread and must not block (the blocking calls refuse to run there).
 #pragma once
 
 #include <chrono>
@@ -30,39 +30,39 @@ constexpr std::chrono::nanoseconds kDefaultTimeout{0};
 
 struct ClientOptions {
   std::string server = "127.0.0.1:7400";  ///< the control address, "host:port"
-  std::string credentials_path;           ///< the file `credentials` of the server's directory, or a copy of it
-  unsigned connections = 1;               ///< data connections, 1 to 64; calls are spread over them
+  std::string credentials_path;  ///< the file `credentials` of the server's directory, or a copy of it
+  unsigned connections = 1;      ///< data connections, 1 to 64; calls are spread over them
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
 };
 
 struct ObjectInfo {
   std::string key;
-  uint64_t version = 0;   ///< never used again, larger is later
+  uint64_t version = 0;  ///< never used again, larger is later
   uint64_t size = 0;
-  std::string etag;       ///< opaque; changes with every version
-  uint32_t crc32c = 0;    ///< of the whole content
+  std::string etag;     ///< opaque; changes with every version
+  uint32_t crc32c = 0;  ///< of the whole content
   std::chrono::system_clock::time_point modified;
   std::map<std::string, std::string> metadata;
 };
 
 struct GetOptions {
-  uint64_t offset = 0;             ///< kOutOfRange when it is past the end; the end itself gives 0 bytes
-  uint64_t length = UINT64_MAX;    ///< at most this many bytes, at most the buffer, at most to the object's end
-  std::string if_match;            ///< an etag: kFailedPrecondition when the object is another version. Empty: any
+  uint64_t offset = 0;           ///< kOutOfRange when it is past the end; the end itself gives 0 bytes
+  uint64_t length = UINT64_MAX;  ///< at most this many bytes, at most the buffer, at most to the object's end
+  std::string if_match;  ///< an etag: kFailedPrecondition when the object is another version. Empty: any
   std::chrono::nanoseconds timeout = kDefaultTimeout;
 };
 
 struct GetResult {
-  uint64_t size = 0;         ///< bytes that are in the buffer
-  uint64_t total_size = 0;   ///< of the object
+  uint64_t size = 0;        ///< bytes that are in the buffer
+  uint64_t total_size = 0;  ///< of the object
   uint64_t version = 0;
   std::string etag;
-  uint32_t crc32c = 0;       ///< of the bytes that came, verified
+  uint32_t crc32c = 0;  ///< of the bytes that came, verified
 };
 
 struct PutOptions {
-  bool if_absent = false;          ///< kAlreadyExists when there is an object
-  std::string if_match;            ///< an etag: kFailedPrecondition when the object is another version
+  bool if_absent = false;  ///< kAlreadyExists when there is an object
+  std::string if_match;    ///< an etag: kFailedPrecondition when the object is another version
   std::map<std::string, std::string> metadata;
   std::chrono::nanoseconds timeout = kDefaultTimeout;
 };
@@ -75,7 +75,7 @@ struct PutResult {
 };
 
 struct ExistsResult {
-  bool found = false;      ///< the rest is empty when it is not
+  bool found = false;  ///< the rest is empty when it is not
   uint64_t size = 0;
   uint64_t version = 0;
   std::string etag;
@@ -86,9 +86,10 @@ struct CallOptions {
   std::chrono::nanoseconds timeout = kDefaultTimeout;
 };
 
-/// Memory that batch calls move bytes into or out of. It stays valid until the Region is destroyed, and belongs to one
-/// client. Registering is free over tcp; over RDMA it pins the memory, which is why it is a thing of its own. Whatever was
-/// registered, each call offers the server exactly the range that it names, in one direction, until the call ends.
+/// Memory that batch calls move bytes into or out of. It stays valid until the Region is destroyed, and
+/// belongs to one client. Registering is free over tcp; over RDMA it pins the memory, which is why it is a
+/// thing of its own. Whatever was registered, each call offers the server exactly the range that it names, in
+/// one direction, until the call ends.
 class Region {
  public:
   std::span<std::byte> memory() const { return memory_; }
@@ -105,7 +106,7 @@ struct GetItem {
   std::string key;
   uint64_t region_offset = 0;
   uint64_t length = 0;
-  uint64_t offset = 0;   ///< in the object
+  uint64_t offset = 0;  ///< in the object
   std::string if_match;
 };
 
@@ -140,10 +141,10 @@ struct ListOptions {
 };
 
 struct ListPage {
-  std::vector<ObjectInfo> objects;           ///< ascending by key bytes
+  std::vector<ObjectInfo> objects;  ///< ascending by key bytes
   std::vector<std::string> common_prefixes;
   bool truncated = false;
-  std::string next_start_after;              ///< when truncated
+  std::string next_start_after;  ///< when truncated
 };
 
 enum class BucketClass : uint8_t {
@@ -158,10 +159,10 @@ struct BucketInfo {
 };
 
 struct ServerHealth {
-  bool serving = false;   ///< takes requests
+  bool serving = false;  ///< takes requests
   bool writable = false;
-  std::string reason;     ///< why not, when it is not
-  std::string version;    ///< of the program
+  std::string reason;   ///< why not, when it is not
+  std::string version;  ///< of the program
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;
 };
@@ -171,8 +172,9 @@ class Reader;
 
 class Client {
  public:
-  /// Loads the credentials and opens `connections` sessions. kUnavailable when nobody listens, kUnauthenticated for
-  /// another server's credentials, kPermissionDenied when others can read the credentials file.
+  /// Loads the credentials and opens `connections` sessions. kUnavailable when nobody listens,
+  /// kUnauthenticated for another server's credentials, kPermissionDenied when others can read the
+  /// credentials file.
   static std::expected<std::unique_ptr<Client>, Error> Connect(ClientOptions options);
   /// Fails what is in flight with kCancelled and waits for it.
   ~Client();
@@ -181,12 +183,14 @@ class Client {
 
   // ---- objects ----
 
-  /// Reads into `into`, whose bytes beyond GetResult::size are left alone; after an error its content is undefined.
-  std::expected<GetResult, Error> Get(std::string_view bucket, std::string_view key, std::span<std::byte> into,
-                                      const GetOptions& options = {});
-  /// Stores `content` under the name, atomically: visible, and durable in a durable bucket, when this returns.
-  std::expected<PutResult, Error> Put(std::string_view bucket, std::string_view key, std::span<const std::byte> content,
-                                      const PutOptions& options = {});
+  /// Reads into `into`, whose bytes beyond GetResult::size are left alone; after an error its content is
+  /// undefined.
+  std::expected<GetResult, Error> Get(std::string_view bucket, std::string_view key,
+                                      std::span<std::byte> into, const GetOptions& options = {});
+  /// Stores `content` under the name, atomically: visible, and durable in a durable bucket, when this
+  /// returns.
+  std::expected<PutResult, Error> Put(std::string_view bucket, std::string_view key,
+                                      std::span<const std::byte> content, const PutOptions& options = {});
 
   /// kInvalidArgument for an empty span.
   std::expected<Region, Error> RegisterRegion(std::span<std::byte> memory);
@@ -199,21 +203,25 @@ class Client {
                                                               const CallOptions& options = {});
 
   /// A put of unknown size: a pipe, or content that does not fit memory.
-  std::expected<Writer, Error> OpenWriter(std::string_view bucket, std::string_view key, const PutOptions& options = {});
+  std::expected<Writer, Error> OpenWriter(std::string_view bucket, std::string_view key,
+                                          const PutOptions& options = {});
   /// Sequential reading of one version, ahead of the caller; `options.offset` and `length` choose the range.
-  std::expected<Reader, Error> OpenReader(std::string_view bucket, std::string_view key, const GetOptions& options = {});
+  std::expected<Reader, Error> OpenReader(std::string_view bucket, std::string_view key,
+                                          const GetOptions& options = {});
 
-  std::expected<ObjectInfo, Error> Stat(std::string_view bucket, std::string_view key, const CallOptions& options = {});
+  std::expected<ObjectInfo, Error> Stat(std::string_view bucket, std::string_view key,
+                                        const CallOptions& options = {});
   std::expected<ListPage, Error> List(std::string_view bucket, const ListOptions& options = {});
   /// kNotFound; with `if_match`, kFailedPrecondition when the object is another version.
-  std::expected<void, Error> Remove(std::string_view bucket, std::string_view key, std::string_view if_match = {},
-                                    const CallOptions& options = {});
+  std::expected<void, Error> Remove(std::string_view bucket, std::string_view key,
+                                    std::string_view if_match = {}, const CallOptions& options = {});
 
-  // ---- asynchronous forms: the callback is called exactly once, on the client's thread, also when the call is refused.
-  // Memory stays valid until then. Called from a callback they start at once, without a change of threads. ----
+  // ---- asynchronous forms: the callback is called exactly once, on the client's thread, also when the call
+  // is refused. Memory stays valid until then. Called from a callback they start at once, without a change of
+  // threads. ----
 
-  void GetAsync(std::string_view bucket, std::string_view key, std::span<std::byte> into, const GetOptions& options,
-                Callback<GetResult> done);
+  void GetAsync(std::string_view bucket, std::string_view key, std::span<std::byte> into,
+                const GetOptions& options, Callback<GetResult> done);
   void PutAsync(std::string_view bucket, std::string_view key, std::span<const std::byte> content,
                 const PutOptions& options, Callback<PutResult> done);
   void GetBatchAsync(const Region& region, std::vector<GetItem> items, const CallOptions& options,
@@ -223,7 +231,8 @@ class Client {
 
   // ---- buckets and the server ----
 
-  std::expected<void, Error> CreateBucket(std::string_view name, BucketClass bucket_class = BucketClass::kDurable,
+  std::expected<void, Error> CreateBucket(std::string_view name,
+                                          BucketClass bucket_class = BucketClass::kDurable,
                                           const CallOptions& options = {});
   /// kFailedPrecondition while it holds objects.
   std::expected<void, Error> DeleteBucket(std::string_view name, const CallOptions& options = {});
@@ -241,15 +250,17 @@ class Client {
   std::unique_ptr<Core> core_;
 };
 
-/// A put whose size shows at its end. Content is sent in pieces while the caller makes more, several in flight; nothing is
-/// visible before Commit, and nothing stays behind when it is destroyed without. One thread at a time.
+/// A put whose size shows at its end. Content is sent in pieces while the caller makes more, several in
+/// flight; nothing is visible before Commit, and nothing stays behind when it is destroyed without. One
+/// thread at a time.
 class Writer {
  public:
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
   ~Writer();
 
-  /// Appends; `content` is the caller's again when this returns. The error of an earlier piece may surface here.
+  /// Appends; `content` is the caller's again when this returns. The error of an earlier piece may surface
+  /// here.
   std::expected<void, Error> Write(std::span<const std::byte> content);
   /// Publishes what was written. The writer is done afterwards, whatever the outcome.
   std::expected<PutResult, Error> Commit();
@@ -264,8 +275,8 @@ class Writer {
   std::unique_ptr<State> state_;
 };
 
-/// Reads one version from front to end, a few pieces ahead of the caller, who gets exact bytes or an error. One thread at a
-/// time.
+/// Reads one version from front to end, a few pieces ahead of the caller, who gets exact bytes or an error.
+/// One thread at a time.
 class Reader {
  public:
   Reader(Reader&&) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code and Error: how every call of the installed API fails. The codes are gRPC's canonical set, with gRPC's numbers; the
-// message names the thing, the value and the way out, and is written for people.
-// Immutable: values.
+// Code and Error: how every call of the installed API fails. The codes are gRPC's canonical set, with gRPC's
+// numbers; the message names the thing, the value and the way out, and is written for people. Immutable:
+// values.
 #pragma once
 
 #include <cstdint>

@@ -11,13 +11,22 @@ namespace forebay {
 namespace {
 
 GetItem ItemOf(std::string_view bucket, std::string_view key, size_t room, const GetOptions& options) {
-  return {.bucket = std::string(bucket), .key = std::string(key), .region_offset = 0,
-          .length = std::min<uint64_t>(options.length, room), .offset = options.offset, .if_match = options.if_match};
+  return {.bucket = std::string(bucket),
+          .key = std::string(key),
+          .region_offset = 0,
+          .length = std::min<uint64_t>(options.length, room),
+          .offset = options.offset,
+          .if_match = options.if_match};
 }
 
 PutItem ItemOf(std::string_view bucket, std::string_view key, size_t size, const PutOptions& options) {
-  return {.bucket = std::string(bucket), .key = std::string(key), .region_offset = 0, .length = size,
-          .if_absent = options.if_absent, .if_match = options.if_match, .metadata = options.metadata};
+  return {.bucket = std::string(bucket),
+          .key = std::string(key),
+          .region_offset = 0,
+          .length = size,
+          .if_absent = options.if_absent,
+          .if_match = options.if_match,
+          .metadata = options.metadata};
 }
 
 template <typename T>
@@ -28,14 +37,18 @@ Callback<BatchResult<T>> SingleCallback(Callback<T> done) {
 }
 
 ObjectInfo InfoOf(store::ObjectInfo info) {
-  return {.key = std::move(info.key), .version = info.version, .size = info.size_bytes, .etag = std::move(info.etag),
+  return {.key = std::move(info.key),
+          .version = info.version,
+          .size = info.size_bytes,
+          .etag = std::move(info.etag),
           .crc32c = info.crc32c,
           .modified = std::chrono::time_point_cast<std::chrono::system_clock::duration>(info.modified),
           .metadata = std::move(info.metadata)};
 }
 
 BucketInfo InfoOf(store::BucketInfo info) {
-  return {.name = std::move(info.name), .bucket_class = static_cast<BucketClass>(info.bucket_class),
+  return {.name = std::move(info.name),
+          .bucket_class = static_cast<BucketClass>(info.bucket_class),
           .created = std::chrono::time_point_cast<std::chrono::system_clock::duration>(info.created)};
 }
 
@@ -57,8 +70,8 @@ std::string Client::path() const { return core_->path(); }
 
 // ---- objects ----
 
-std::expected<GetResult, Error> Client::Get(std::string_view bucket, std::string_view key, std::span<std::byte> into,
-                                            const GetOptions& options) {
+std::expected<GetResult, Error> Client::Get(std::string_view bucket, std::string_view key,
+                                            std::span<std::byte> into, const GetOptions& options) {
   const GetItem item = ItemOf(bucket, key, into.size(), options);
   return Single<GetResult>(core_->Expected(core_->Block([&, deadline = core_->DeadlineFor(options.timeout)] {
     return core_->Get({&item, 1}, into, deadline);
@@ -80,19 +93,22 @@ std::expected<Region, Error> Client::RegisterRegion(std::span<std::byte> memory)
   return Region(memory);
 }
 
-std::expected<BatchResult<GetResult>, Error> Client::GetBatch(const Region& region, std::span<const GetItem> items,
+std::expected<BatchResult<GetResult>, Error> Client::GetBatch(const Region& region,
+                                                              std::span<const GetItem> items,
                                                               const CallOptions& options) {
   return core_->Expected(core_->Block([&, deadline = core_->DeadlineFor(options.timeout)] {
     return core_->Get(items, region.memory(), deadline);
   }));
 }
 
-std::expected<BatchResult<PutResult>, Error> Client::PutBatch(const Region& region, std::span<const PutItem> items,
+std::expected<BatchResult<PutResult>, Error> Client::PutBatch(const Region& region,
+                                                              std::span<const PutItem> items,
                                                               const CallOptions& options) {
   const base::TimePoint deadline = core_->DeadlineFor(options.timeout);
   const auto tickets = client::TicketsFor(items, region.memory(), core_->random());
   if (!tickets.ok()) return std::unexpected(core_->ErrorOf(tickets.status()));
-  return core_->Expected(core_->Block([&] { return core_->Put(items, *tickets, region.memory(), deadline); }));
+  return core_->Expected(
+      core_->Block([&] { return core_->Put(items, *tickets, region.memory(), deadline); }));
 }
 
 std::expected<BatchResult<ExistsResult>, Error> Client::ExistsBatch(std::span<const ObjectName> items,
@@ -137,8 +153,8 @@ void Client::PutBatchAsync(const Region& region, std::vector<PutItem> items, con
       [shared] { (*shared)(std::unexpected(Error{Code::kCancelled, "the client is going away"})); });
 }
 
-void Client::GetAsync(std::string_view bucket, std::string_view key, std::span<std::byte> into, const GetOptions& options,
-                      Callback<GetResult> done) {
+void Client::GetAsync(std::string_view bucket, std::string_view key, std::span<std::byte> into,
+                      const GetOptions& options, Callback<GetResult> done) {
   GetBatchAsync(Region(into), {ItemOf(bucket, key, into.size(), options)}, {.timeout = options.timeout},
                 SingleCallback(std::move(done)));
 }
@@ -153,39 +169,45 @@ void Client::PutAsync(std::string_view bucket, std::string_view key, std::span<c
 
 // ---- the namespace, buckets and the server: control plane, on the caller's thread ----
 
-std::expected<ObjectInfo, Error> Client::Stat(std::string_view bucket, std::string_view key, const CallOptions& options) {
+std::expected<ObjectInfo, Error> Client::Stat(std::string_view bucket, std::string_view key,
+                                              const CallOptions& options) {
   auto info = core_->control().Stat(std::string(bucket), std::string(key), core_->TimeFor(options.timeout));
   if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
   return InfoOf(*std::move(info));
 }
 
 std::expected<ListPage, Error> Client::List(std::string_view bucket, const ListOptions& options) {
-  const store::ListOptions ask{.prefix = options.prefix, .delimiter = options.delimiter,
-                               .start_after = options.start_after, .limit = options.limit};
+  const store::ListOptions ask{.prefix = options.prefix,
+                               .delimiter = options.delimiter,
+                               .start_after = options.start_after,
+                               .limit = options.limit};
   auto page = core_->control().List(std::string(bucket), ask, core_->TimeFor(options.timeout));
   if (!page.ok()) return std::unexpected(core_->ErrorOf(page.status()));
-  ListPage result{.objects = {}, .common_prefixes = std::move(page->common_prefixes), .truncated = page->truncated,
+  ListPage result{.objects = {},
+                  .common_prefixes = std::move(page->common_prefixes),
+                  .truncated = page->truncated,
                   .next_start_after = std::move(page->next_start_after)};
   for (store::ObjectInfo& info : page->objects) result.objects.push_back(InfoOf(std::move(info)));
   return result;
 }
 
-std::expected<void, Error> Client::Remove(std::string_view bucket, std::string_view key, std::string_view if_match,
-                                          const CallOptions& options) {
+std::expected<void, Error> Client::Remove(std::string_view bucket, std::string_view key,
+                                          std::string_view if_match, const CallOptions& options) {
   return core_->Expected(core_->control().Delete(std::string(bucket), std::string(key), std::string(if_match),
-                                                 OperationId::Generate(core_->random()), core_->TimeFor(options.timeout)));
+                                                 OperationId::Generate(core_->random()),
+                                                 core_->TimeFor(options.timeout)));
 }
 
 std::expected<void, Error> Client::CreateBucket(std::string_view name, BucketClass bucket_class,
                                                 const CallOptions& options) {
-  return core_->Expected(core_->control().CreateBucket(std::string(name), static_cast<store::BucketClass>(bucket_class),
-                                                       OperationId::Generate(core_->random()),
-                                                       core_->TimeFor(options.timeout)));
+  return core_->Expected(
+      core_->control().CreateBucket(std::string(name), static_cast<store::BucketClass>(bucket_class),
+                                    OperationId::Generate(core_->random()), core_->TimeFor(options.timeout)));
 }
 
 std::expected<void, Error> Client::DeleteBucket(std::string_view name, const CallOptions& options) {
-  return core_->Expected(core_->control().DeleteBucket(std::string(name), OperationId::Generate(core_->random()),
-                                                       core_->TimeFor(options.timeout)));
+  return core_->Expected(core_->control().DeleteBucket(
+      std::string(name), OperationId::Generate(core_->random()), core_->TimeFor(options.timeout)));
 }
 
 std::expected<BucketInfo, Error> Client::GetBucket(std::string_view name, const CallOptions& options) {
@@ -211,9 +233,12 @@ std::expected<ServerHealth, Error> Client::Health(const CallOptions& options) {
   if (!health.ok()) return std::unexpected(core_->ErrorOf(health.status()));
   auto stats = core_->control().Stats(core_->TimeFor(options.timeout));
   if (!stats.ok()) return std::unexpected(core_->ErrorOf(stats.status()));
-  return ServerHealth{.serving = health->ready || health->read_only, .writable = health->ready && !health->read_only,
-                      .reason = std::move(health->reason), .version = std::move(health->version),
-                      .capacity_bytes = stats->capacity_bytes, .used_bytes = stats->used_bytes};
+  return ServerHealth{.serving = health->ready || health->read_only,
+                      .writable = health->ready && !health->read_only,
+                      .reason = std::move(health->reason),
+                      .version = std::move(health->version),
+                      .capacity_bytes = stats->capacity_bytes,
+                      .used_bytes = stats->used_bytes};
 }
 
 }  // namespace forebay

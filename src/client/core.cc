@@ -9,26 +9,29 @@ namespace forebay {
 namespace {
 
 constexpr unsigned kMaxConnections = 64;
-/// Opening a session is not tried for longer than this, whatever time the call has: the client's end waits for it.
+/// Opening a session is not tried for longer than this, whatever time the call has: the client's end waits
+/// for it.
 constexpr base::Duration kOpenWithin = std::chrono::seconds(10);
 
 }  // namespace
 
 Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) {
   if (options.connections == 0 || options.connections > kMaxConnections)
-    return Status::InvalidArgument("{} data connections: 1 to {} are allowed", options.connections, kMaxConnections);
+    return Status::InvalidArgument("{} data connections: 1 to {} are allowed", options.connections,
+                                   kMaxConnections);
   if (options.timeout.count() <= 0)
     return Status::InvalidArgument("a timeout of {} ns: it must be above 0", options.timeout.count());
   FB_ASSIGN(auth::Credentials credentials, auth::Credentials::Load(options.credentials_path));
   std::unique_ptr<Core> core(new Core(std::move(options)));
-  FB_ASSIGN(core->control_,
-            control::ControlClient::Create({.server = core->options_.server, .call_timeout = core->options_.timeout},
-                                           std::move(credentials), core->clock_, core->random_));
+  FB_ASSIGN(core->control_, control::ControlClient::Create(
+                                {.server = core->options_.server, .call_timeout = core->options_.timeout},
+                                std::move(credentials), core->clock_, core->random_));
   FB_ASSIGN(core->thread_, rt::ReactorThread::Create({.name = "forebay"}));
   core->gate_ = std::make_unique<rt::Gate>(core->reactor());
   core->pool_ = std::make_unique<client::DataPool>(
       core->reactor(), core->fabric_, core->threads_,
-      [core = core.get()](base::Duration timeout) { return core->OpenSession(timeout); }, core->options_.connections);
+      [core = core.get()](base::Duration timeout) { return core->OpenSession(timeout); },
+      core->options_.connections);
   const base::TimePoint deadline = core->DeadlineFor(kDefaultTimeout);
   FB_TRY(core->Block([core = core.get(), deadline] { return core->pool().OpenAll(deadline); }));
   return core;
@@ -48,9 +51,10 @@ Client::Core::~Core() {
 
 Result<client::DataTarget> Client::Core::OpenSession(base::Duration timeout) {
   FB_ASSIGN(control::ClientSession session, control_->OpenSession(std::min(timeout, kOpenWithin)));
-  return client::DataTarget{.key = {.id = session.id, .tenant = session.tenant, .key = std::move(session.key)},
-                            .endpoint = std::move(session.data_endpoint),
-                            .fabric = std::move(session.fabric)};
+  return client::DataTarget{
+      .key = {.id = session.id, .tenant = session.tenant, .key = std::move(session.key)},
+      .endpoint = std::move(session.data_endpoint),
+      .fabric = std::move(session.fabric)};
 }
 
 std::string Client::Core::path() const {
@@ -61,7 +65,8 @@ std::string Client::Core::path() const {
 
 Status Client::Core::CheckMayBlock() const {
   if (!reactor().InReactor()) return {};
-  return Status::FailedPrecondition("a blocking call inside of a callback would wait for itself; use the Async form");
+  return Status::FailedPrecondition(
+      "a blocking call inside of a callback would wait for itself; use the Async form");
 }
 
 Error Client::Core::ErrorOf(const Status& status) const {
@@ -70,16 +75,16 @@ Error Client::Core::ErrorOf(const Status& status) const {
   return error;
 }
 
-rt::Task<Result<BatchResult<GetResult>>> Client::Core::Get(std::span<const GetItem> items, MutableByteView memory,
-                                                           base::TimePoint deadline) {
+rt::Task<Result<BatchResult<GetResult>>> Client::Core::Get(std::span<const GetItem> items,
+                                                           MutableByteView memory, base::TimePoint deadline) {
   return pool_->With(deadline, true, [items, memory, deadline](client::DataSession& session) {
     return client::GetItems(session, items, memory, deadline);
   });
 }
 
 rt::Task<Result<BatchResult<PutResult>>> Client::Core::Put(std::span<const PutItem> items,
-                                                           std::span<const client::PutTicket> tickets, ByteView memory,
-                                                           base::TimePoint deadline) {
+                                                           std::span<const client::PutTicket> tickets,
+                                                           ByteView memory, base::TimePoint deadline) {
   return pool_->With(deadline, false, [items, tickets, memory, deadline](client::DataSession& session) {
     return client::PutItems(session, items, tickets, memory, deadline);
   });

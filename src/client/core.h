@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client::Core: what stands behind the installed Client: one reactor thread with the data connections, and the control
-// client. Blocking calls hop onto the reactor and wait; asynchronous ones start there.
+// Client::Core: what stands behind the installed Client: one reactor thread with the data connections, and
+// the control client. Blocking calls hop onto the reactor and wait; asynchronous ones start there.
 // Thread-safe, except what says that it runs on the reactor.
 #pragma once
 
@@ -34,7 +34,9 @@ class Client::Core {
   std::string path() const;
 
   /// The time a call has; the options' for kDefaultTimeout.
-  base::Duration TimeFor(std::chrono::nanoseconds timeout) const { return timeout.count() > 0 ? timeout : options_.timeout; }
+  base::Duration TimeFor(std::chrono::nanoseconds timeout) const {
+    return timeout.count() > 0 ? timeout : options_.timeout;
+  }
   base::TimePoint DeadlineFor(std::chrono::nanoseconds timeout) const {
     return base::DeadlineAfter(clock_.Now(), TimeFor(timeout));
   }
@@ -58,8 +60,8 @@ class Client::Core {
     if (const Status refused = CheckMayBlock(); !refused.ok()) return refused;
     return rt::RunOn(reactor(), std::move(function));
   }
-  /// Starts the task that `function` makes on the reactor, in the order of these calls; after the client's end began,
-  /// `refused` is called instead, there as well.
+  /// Starts the task that `function` makes on the reactor, in the order of these calls; after the client's
+  /// end began, `refused` is called instead, there as well.
   template <typename F, typename Refused>
   void Start(F function, Refused refused) {
     if (reactor().InReactor()) return StartHere(std::move(function), std::move(refused));
@@ -75,8 +77,9 @@ class Client::Core {
   /// Once more on another connection when one is lost: a get may be repeated. The arguments are the caller's.
   rt::Task<Result<BatchResult<GetResult>>> Get(std::span<const GetItem> items, MutableByteView memory,
                                                base::TimePoint deadline);
-  rt::Task<Result<BatchResult<PutResult>>> Put(std::span<const PutItem> items, std::span<const client::PutTicket> tickets,
-                                               ByteView memory, base::TimePoint deadline);
+  rt::Task<Result<BatchResult<PutResult>>> Put(std::span<const PutItem> items,
+                                               std::span<const client::PutTicket> tickets, ByteView memory,
+                                               base::TimePoint deadline);
 
  private:
   explicit Core(ClientOptions options) : options_(std::move(options)), fabric_(random_) {}

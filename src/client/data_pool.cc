@@ -15,7 +15,8 @@ fabric::EndpointOptions EndpointOptionsOf() {
 
 }  // namespace
 
-DataPool::DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open, unsigned lanes)
+DataPool::DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open,
+                   unsigned lanes)
     : reactor_(reactor), fabric_(fabric), threads_(threads), open_(std::move(open)), gate_(reactor) {
   for (unsigned i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(reactor));
 }
@@ -29,7 +30,8 @@ rt::Task<Result<DataSession*>> DataPool::Next(base::TimePoint deadline) {
 rt::Task<Result<DataSession*>> DataPool::Ready(Lane& lane, base::TimePoint deadline) {
   if (lane.session != nullptr && lane.session->state().ok()) co_return lane.session.get();
   const rt::Units lock = co_await lane.opening.Lock();
-  if (lane.session != nullptr && lane.session->state().ok()) co_return lane.session.get();  // another call was first
+  if (lane.session != nullptr && lane.session->state().ok())
+    co_return lane.session.get();  // another call was first
   FB_CO_TRY(closed_);
   if (lane.session != nullptr) Retire(std::move(lane.session));
   Result<std::unique_ptr<DataSession>> opened = co_await Open(deadline);
@@ -44,19 +46,24 @@ rt::Task<Result<DataSession*>> DataPool::Ready(Lane& lane, base::TimePoint deadl
 
 rt::Task<Result<std::unique_ptr<DataSession>>> DataPool::Open(base::TimePoint deadline) {
   const base::Duration left = deadline == base::kNever ? base::kMaxWait : deadline - reactor_.Now();
-  if (left <= base::Duration::zero()) co_return Status::DeadlineExceeded("no time was left to open a session");
-  FB_CO_ASSIGN(DataTarget target, co_await rt::Offload(reactor_, threads_, [this, left] { return open_(left); }));
+  if (left <= base::Duration::zero())
+    co_return Status::DeadlineExceeded("no time was left to open a session");
+  FB_CO_ASSIGN(DataTarget target,
+               co_await rt::Offload(reactor_, threads_, [this, left] { return open_(left); }));
   if (target.fabric != fabric_.name())
-    co_return Status::Unimplemented("the server offers its data over `{}`; this client speaks `{}`", target.fabric,
-                                    fabric_.name());
+    co_return Status::Unimplemented("the server offers its data over `{}`; this client speaks `{}`",
+                                    target.fabric, fabric_.name());
   endpoint_ = target.endpoint;
-  FB_CO_ASSIGN(auto endpoint, co_await fabric_.Connect(reactor_, target.endpoint, EndpointOptionsOf(), deadline));
+  FB_CO_ASSIGN(auto endpoint,
+               co_await fabric_.Connect(reactor_, target.endpoint, EndpointOptionsOf(), deadline));
   co_return co_await DataSession::Open(std::move(endpoint), std::move(target.key), deadline);
 }
 
 /// A lost session goes once its last call is through.
 void DataPool::Retire(std::unique_ptr<DataSession> session) {
-  reactor_.Spawn(gate_, [session = std::move(session)]() -> rt::Task<void> { co_await session->Close(session->state()); });
+  reactor_.Spawn(gate_, [session = std::move(session)]() -> rt::Task<void> {
+    co_await session->Close(session->state());
+  });
 }
 
 rt::Task<Status> DataPool::OpenAll(base::TimePoint deadline) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataPool: the data connections of one client. Calls are spread over its lanes; a lane whose connection is lost opens a
-// new session at its next call. Opening is injected, so that a test needs no control plane.
+// DataPool: the data connections of one client. Calls are spread over its lanes; a lane whose connection is
+// lost opens a new session at its next call. Opening is injected, so that a test needs no control plane.
 // Reactor-local. Close has returned before it is destroyed.
 #pragma once
 
@@ -30,14 +30,15 @@ class DataPool {
   using Opener = std::function<Result<DataTarget>(base::Duration timeout)>;
 
   /// All are borrowed. `lanes` is at least 1.
-  DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open, unsigned lanes);
+  DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open,
+           unsigned lanes);
 
-  /// A session of the next lane, opened if need be. It stays good as long as its gate is held (DataSession::Hold), or until
-  /// the caller suspends.
+  /// A session of the next lane, opened if need be. It stays good as long as its gate is held
+  /// (DataSession::Hold), or until the caller suspends.
   rt::Task<Result<DataSession*>> Next(base::TimePoint deadline);
 
-  /// Runs `call(session)`, which gives a Task of a Result. With `again`, once more on another session when the connection was
-  /// lost in the first attempt.
+  /// Runs `call(session)`, which gives a Task of a Result. With `again`, once more on another session when
+  /// the connection was lost in the first attempt.
   template <typename Call>
   auto With(base::TimePoint deadline, bool again, Call call) -> std::invoke_result_t<Call&, DataSession&> {
     for (;; again = false) {

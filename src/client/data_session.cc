@@ -27,8 +27,8 @@ DataSession::DataSession(std::unique_ptr<fabric::Endpoint> endpoint, SessionKey 
 
 DataSession::~DataSession() = default;
 
-rt::Task<Result<std::unique_ptr<DataSession>>> DataSession::Open(std::unique_ptr<fabric::Endpoint> endpoint, SessionKey key,
-                                                                 base::TimePoint deadline) {
+rt::Task<Result<std::unique_ptr<DataSession>>> DataSession::Open(std::unique_ptr<fabric::Endpoint> endpoint,
+                                                                 SessionKey key, base::TimePoint deadline) {
   std::unique_ptr<DataSession> session(new DataSession(std::move(endpoint), std::move(key)));
   session->reactor().Spawn(session->gate_, session->ReceiveLoop());
   const Status greeted = co_await session->Hello(deadline);
@@ -38,8 +38,8 @@ rt::Task<Result<std::unique_ptr<DataSession>>> DataSession::Open(std::unique_ptr
 }
 
 rt::Task<Status> DataSession::Hello(base::TimePoint deadline) {
-  FB_CO_ASSIGN(const Reply reply,
-               co_await Call(wire::Type::kHello, wire::HelloRequest{"forebay client"}, {}, {.deadline = deadline}));
+  FB_CO_ASSIGN(const Reply reply, co_await Call(wire::Type::kHello, wire::HelloRequest{"forebay client"}, {},
+                                                {.deadline = deadline}));
   const auto hello = wire::DecodeBody<wire::HelloReply>(reply.body);
   if (!hello.ok()) co_return hello.status();
   if (hello->max_requests == 0) co_return Status::Internal("the server takes no requests");
@@ -60,7 +60,8 @@ Result<rt::Gate::Holder> DataSession::Hold() {
   return gate_.Enter();
 }
 
-/// The first reason stays. After the fence nothing touches a caller's memory, so only then do the calls learn of it.
+/// The first reason stays. After the fence nothing touches a caller's memory, so only then do the calls learn
+/// of it.
 rt::Task<void> DataSession::End(Status why) {
   if (state_.ok()) state_ = std::move(why);
   co_await endpoint_->Fence(state_);
@@ -87,7 +88,8 @@ rt::Task<void> DataSession::ReceiveLoop() {
     Status status = message.status();
     if (status.ok()) {
       status = Accept(*std::move(message));
-      if (!status.ok()) status = Status::Unavailable("{} broke the protocol: {}", endpoint_->peer(), status.message());
+      if (!status.ok())
+        status = Status::Unavailable("{} broke the protocol: {}", endpoint_->peer(), status.message());
     }
     if (status.ok()) continue;
     co_await End(std::move(status));
@@ -104,7 +106,8 @@ Status DataSession::Accept(Bytes message) {
   if (!mac_.Verify(tag, wire::SignedPart(message, view.payload.size())))
     return Status::Unauthenticated("a reply with a wrong MAC");
   const wire::Header& header = view.header;
-  if (!header.reply || header.session != id_) return Status::Unauthenticated("a message of another session or direction");
+  if (!header.reply || header.session != id_)
+    return Status::Unauthenticated("a message of another session or direction");
   if (header.counter != received_ + 1)
     return Status::Unauthenticated("a reply with counter {} after {}", header.counter, received_);
   ++received_;
@@ -115,7 +118,8 @@ Status DataSession::Accept(Bytes message) {
   }
   Pending& pending = *found->second;
   if (pending.type != header.type)
-    return Status::Internal("a reply of type {} to a {}", static_cast<unsigned>(header.type), wire::TypeName(pending.type));
+    return Status::Internal("a reply of type {} to a {}", static_cast<unsigned>(header.type),
+                            wire::TypeName(pending.type));
   if (header.status == Code::kOk) {
     pending.reply = Reply{.message = std::move(message), .body = view.body, .payload = view.payload};
   } else {
@@ -164,7 +168,8 @@ rt::Forked DataSession::Transmit(Bytes message) {
 }
 
 template <typename Body>
-rt::Task<Result<Reply>> DataSession::Call(wire::Type type, const Body& body, ByteView payload, CallTerms terms) {
+rt::Task<Result<Reply>> DataSession::Call(wire::Type type, const Body& body, ByteView payload,
+                                          CallTerms terms) {
   FB_CO_ASSIGN(const rt::Gate::Holder holder, Hold());
   Result<Reply> reply = Status::Internal("not sent");
   if (!co_await slots_.Acquire(1, {.token = &life_, .deadline = terms.deadline})) {
@@ -188,7 +193,8 @@ rt::Task<Result<Reply>> DataSession::Call(wire::Type type, const Body& body, Byt
   co_return reply;
 }
 
-rt::Task<Result<Reply>> DataSession::Await(Pending& pending, uint64_t request, rt::Units slot, CallTerms& terms) {
+rt::Task<Result<Reply>> DataSession::Await(Pending& pending, uint64_t request, rt::Units slot,
+                                           CallTerms& terms) {
   if (co_await pending.done.Wait({.deadline = terms.deadline})) co_return std::move(pending.reply);
   pending_.erase(request);
   abandoned_.emplace(request, std::move(slot));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataSession: one authenticated data connection, seen from the client: it signs and numbers requests, matches replies, and
-// keeps the promise about buffers: when a call has returned, whatever the outcome, the server neither reads nor writes
-// the memory it was given. A call that ends early first withdraws the memory, then asks the server to stop (Cancel), and
-// fences the connection when no answer comes within a second.
-// It knows no gRPC: whoever opens the session hands the key over.
-// Reactor-local. Close has returned before it is destroyed.
+// DataSession: one authenticated data connection, seen from the client: it signs and numbers requests,
+// matches replies, and keeps the promise about buffers: when a call has returned, whatever the outcome, the
+// server neither reads nor writes the memory it was given. A call that ends early first withdraws the memory,
+// then asks the server to stop (Cancel), and fences the connection when no answer comes within a second. It
+// knows no gRPC: whoever opens the session hands the key over. Reactor-local. Close has returned before it is
+// destroyed.
 #pragma once
 
 #include <memory>
@@ -54,8 +54,8 @@ struct CallTerms {
 class DataSession {
  public:
   /// Takes over the endpoint, says Hello and gives the session, whose life it ends on an error.
-  static rt::Task<Result<std::unique_ptr<DataSession>>> Open(std::unique_ptr<fabric::Endpoint> endpoint, SessionKey key,
-                                                             base::TimePoint deadline);
+  static rt::Task<Result<std::unique_ptr<DataSession>>> Open(std::unique_ptr<fabric::Endpoint> endpoint,
+                                                             SessionKey key, base::TimePoint deadline);
   ~DataSession();
   DataSession(const DataSession&) = delete;
   DataSession& operator=(const DataSession&) = delete;
@@ -67,16 +67,19 @@ class DataSession {
   /// Keeps Close from returning; fails once the session has ended.
   Result<rt::Gate::Holder> Hold();
 
-  /// One request and its reply; waits for a free place among those in flight first. The server's error, Unavailable when the
-  /// connection is lost, DeadlineExceeded; InvalidArgument when the message would be too long. `body` and `payload` are the
-  /// caller's until this returns.
+  /// One request and its reply; waits for a free place among those in flight first. The server's error,
+  /// Unavailable when the connection is lost, DeadlineExceeded; InvalidArgument when the message would be too
+  /// long. `body` and `payload` are the caller's until this returns.
   template <typename Body>
   rt::Task<Result<Reply>> Call(wire::Type type, const Body& body, ByteView payload, CallTerms terms);
 
-  /// Offers `memory` for the call that follows without a suspension in between; empty memory gives an absent region.
-  Result<fabric::RegionToken> Offer(MutableByteView memory, fabric::Direction direction, base::TimePoint deadline);
+  /// Offers `memory` for the call that follows without a suspension in between; empty memory gives an absent
+  /// region.
+  Result<fabric::RegionToken> Offer(MutableByteView memory, fabric::Direction direction,
+                                    base::TimePoint deadline);
 
-  /// The server broke the protocol in what `call` found in its reply: ends the connection and gives the error.
+  /// The server broke the protocol in what `call` found in its reply: ends the connection and gives the
+  /// error.
   Status Distrust(const Status& why);
 
   rt::Reactor& reactor() const { return endpoint_->reactor(); }
@@ -98,7 +101,8 @@ class DataSession {
   rt::Task<void> ReceiveLoop();
   Status Accept(Bytes message);
   template <typename Body>
-  Result<Bytes> Encode(wire::Type type, uint64_t request, const Body& body, ByteView payload, const CallTerms& terms);
+  Result<Bytes> Encode(wire::Type type, uint64_t request, const Body& body, ByteView payload,
+                       const CallTerms& terms);
   rt::Forked Transmit(Bytes message);
   rt::Task<Result<Reply>> Await(Pending& pending, uint64_t request, rt::Units slot, CallTerms& terms);
   rt::Task<void> Withdraw(CallTerms& terms);
@@ -114,8 +118,9 @@ class DataSession {
   uint64_t received_ = 0;
   uint64_t last_request_ = 0;
   uint32_t max_inline_bytes_ = 0;
-  std::unordered_map<uint64_t, Pending*> pending_;    // in the frames of their calls
-  std::unordered_map<uint64_t, rt::Units> abandoned_;  // calls that ended early; the server still owes a reply
+  std::unordered_map<uint64_t, Pending*> pending_;  // in the frames of their calls
+  std::unordered_map<uint64_t, rt::Units>
+      abandoned_;  // calls that ended early; the server still owes a reply
   rt::CancelToken life_;
   rt::Gate gate_;
   rt::Semaphore slots_;  // requests in flight; one until Hello told how many

@@ -2,9 +2,9 @@
 // A data session against servers that lie, are slow, or never answer.
 #include "client/data_session.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "base/checksum.h"
 #include "base/random.h"
@@ -36,8 +36,12 @@ class Server {
     co_return request;
   }
   wire::Header ReplyTo(const wire::Header& request) {
-    return {.type = request.type, .reply = true, .session = request.session, .counter = ++counter,
-            .tenant = request.tenant, .request = request.request};
+    return {.type = request.type,
+            .reply = true,
+            .session = request.session,
+            .counter = ++counter,
+            .tenant = request.tenant,
+            .request = request.request};
   }
   void Sign(Bytes& message, size_t payload_bytes = 0) const {
     std::ranges::fill(wire::MacOf(message), std::byte{0});
@@ -69,7 +73,12 @@ fabric::RegionToken TokenOf(const Server::Request& request) {
 }
 
 wire::GetReply Got(std::string_view content, uint64_t size) {
-  return {true, {{.size = size, .total_size = size, .version = 1, .crc32c = base::Crc32c(AsBytes(content)), .etag = "e"}}};
+  return {true,
+          {{.size = size,
+            .total_size = size,
+            .version = 1,
+            .crc32c = base::Crc32c(AsBytes(content)),
+            .etag = "e"}}};
 }
 
 class DataSessionTest : public testing::Test {
@@ -121,9 +130,10 @@ class DataSessionTest : public testing::Test {
     return {buffer};
   }
 
-  /// The server answers a get of 10,000 bytes by `reply`; the client must see `code`, and the session must then be as said.
-  void ExpectGet(std::string_view why, std::function<rt::Task<void>(Server&, const Server::Request&)> reply, Code code,
-                 bool session_lives) {
+  /// The server answers a get of 10,000 bytes by `reply`; the client must see `code`, and the session must
+  /// then be as said.
+  void ExpectGet(std::string_view why, std::function<rt::Task<void>(Server&, const Server::Request&)> reply,
+                 Code code, bool session_lives) {
     SCOPED_TRACE(why);
     Run([&](Server& server) -> rt::Task<void> { co_await reply(server, co_await server.Receive()); },
         [&](DataSession& session) -> rt::Task<void> {
@@ -144,17 +154,23 @@ class DataSessionTest : public testing::Test {
 };
 
 TEST_F(DataSessionTest, AnHonestAnswerIsBelieved) {
-  ExpectGet("inline", [](Server& server, const Server::Request& request) -> rt::Task<void> {
-    (void)co_await server.Answer(request, Got("hello", 5), "hello");
-  }, Code::kOk, true);
+  ExpectGet(
+      "inline",
+      [](Server& server, const Server::Request& request) -> rt::Task<void> {
+        (void)co_await server.Answer(request, Got("hello", 5), "hello");
+      },
+      Code::kOk, true);
 }
 
 TEST_F(DataSessionTest, AServersErrorIsTheCalls) {
-  ExpectGet("error", [](Server& server, const Server::Request& request) -> rt::Task<void> {
-    wire::Header header = server.ReplyTo(request.view.header);
-    header.status = Code::kResourceExhausted;
-    (void)co_await server.endpoint->Send(server.Make(header, wire::ErrorReply{"busy"}));
-  }, Code::kResourceExhausted, true);
+  ExpectGet(
+      "error",
+      [](Server& server, const Server::Request& request) -> rt::Task<void> {
+        wire::Header header = server.ReplyTo(request.view.header);
+        header.status = Code::kResourceExhausted;
+        (void)co_await server.endpoint->Send(server.Make(header, wire::ErrorReply{"busy"}));
+      },
+      Code::kResourceExhausted, true);
 }
 
 TEST_F(DataSessionTest, AMessageThatIsNotTheServersEndsTheSession) {
@@ -178,7 +194,8 @@ TEST_F(DataSessionTest, AMessageThatIsNotTheServersEndsTheSession) {
   ExpectGet("a request instead of a reply", tampered(flip(6, true)), Code::kUnavailable, false);
   ExpectGet("another type", tampered(flip(5, true)), Code::kUnavailable, false);
   ExpectGet("nobody's request", tampered(flip(73, true)), Code::kUnavailable, false);
-  ExpectGet("cut short", tampered([](Server&, Bytes& message) { message.pop_back(); }), Code::kUnavailable, false);
+  ExpectGet("cut short", tampered([](Server&, Bytes& message) { message.pop_back(); }), Code::kUnavailable,
+            false);
   ExpectGet("empty", tampered([](Server&, Bytes& message) { message.clear(); }), Code::kUnavailable, false);
 }
 
@@ -195,24 +212,34 @@ TEST_F(DataSessionTest, AnAnswerThatMakesNoSenseEndsTheSession) {
   wire::GetReply two = Got("hello", 5);
   two.items.push_back(two.items[0]);
   ExpectGet("two answers to one", answer(two, "hello"), Code::kInternal, false);
-  ExpectGet("another body", [](Server& server, const Server::Request& request) -> rt::Task<void> {
-    (void)co_await server.Answer(request, wire::PutBeginReply{1});
-  }, Code::kInternal, false);
+  ExpectGet(
+      "another body",
+      [](Server& server, const Server::Request& request) -> rt::Task<void> {
+        (void)co_await server.Answer(request, wire::PutBeginReply{1});
+      },
+      Code::kInternal, false);
 }
 
 TEST_F(DataSessionTest, AWrongChecksumIsDataLoss) {
-  ExpectGet("inline", [](Server& server, const Server::Request& request) -> rt::Task<void> {
-    (void)co_await server.Answer(request, Got("jello", 5), "hello");
-  }, Code::kDataLoss, true);
-  ExpectGet("claims to have written", [](Server& server, const Server::Request& request) -> rt::Task<void> {
-    wire::GetReply reply = Got("hello", 5);
-    reply.inlined = false;  // nothing was written: the zeros in the buffer do not have that checksum
-    (void)co_await server.Answer(request, reply);
-  }, Code::kDataLoss, true);
+  ExpectGet(
+      "inline",
+      [](Server& server, const Server::Request& request) -> rt::Task<void> {
+        (void)co_await server.Answer(request, Got("jello", 5), "hello");
+      },
+      Code::kDataLoss, true);
+  ExpectGet(
+      "claims to have written",
+      [](Server& server, const Server::Request& request) -> rt::Task<void> {
+        wire::GetReply reply = Got("hello", 5);
+        reply.inlined = false;  // nothing was written: the zeros in the buffer do not have that checksum
+        (void)co_await server.Answer(request, reply);
+      },
+      Code::kDataLoss, true);
 }
 
 TEST_F(DataSessionTest, SmallGetsOfferNoMemory) {
-  Run([](Server& server) -> rt::Task<void> {
+  Run(
+      [](Server& server) -> rt::Task<void> {
         const auto request = co_await server.Receive();
         EXPECT_EQ(TokenOf(request).key, 0u);
         wire::GetReply reply = Got("hello", 5);
@@ -228,20 +255,24 @@ TEST_F(DataSessionTest, SmallGetsOfferNoMemory) {
 
 TEST_F(DataSessionTest, OnlyTheExactRangeIsOfferedAndOnlyDuringTheCall) {
   Bytes memory(30'000, std::byte{7});
-  Run([this](Server& server) -> rt::Task<void> {
+  Run(
+      [this](Server& server) -> rt::Task<void> {
         const auto request = co_await server.Receive();
         const fabric::RegionToken token = TokenOf(request);
         EXPECT_EQ(token.length, 10'000u);
-        EXPECT_EQ((co_await server.endpoint->Write(token, 9'999, BufferOf("xx"), base::kNever)).code(), Code::kPermissionDenied);
+        EXPECT_EQ((co_await server.endpoint->Write(token, 9'999, BufferOf("xx"), base::kNever)).code(),
+                  Code::kPermissionDenied);
         EXPECT_EQ((co_await server.endpoint->Write(token, UINT64_MAX, BufferOf("xx"), base::kNever)).code(),
                   Code::kPermissionDenied);
         fabric::RegionToken guessed = token;
         ++guessed.key;
-        EXPECT_EQ((co_await server.endpoint->Write(guessed, 0, BufferOf("xx"), base::kNever)).code(), Code::kPermissionDenied);
+        EXPECT_EQ((co_await server.endpoint->Write(guessed, 0, BufferOf("xx"), base::kNever)).code(),
+                  Code::kPermissionDenied);
         Bytes stolen(10);
         fabric::RegionToken reading = token;
         reading.direction = fabric::Direction::kPeerReads;
-        EXPECT_EQ((co_await server.endpoint->Read(reading, 0, stolen, base::kNever)).code(), Code::kPermissionDenied);
+        EXPECT_EQ((co_await server.endpoint->Read(reading, 0, stolen, base::kNever)).code(),
+                  Code::kPermissionDenied);
         EXPECT_TRUE((co_await server.endpoint->Write(token, 0, BufferOf("hello"), base::kNever)).ok());
         wire::GetReply reply = Got("hello", 5);
         reply.inlined = false;
@@ -257,13 +288,16 @@ TEST_F(DataSessionTest, OnlyTheExactRangeIsOfferedAndOnlyDuringTheCall) {
         EXPECT_TRUE(session.state().ok());
       });
   EXPECT_EQ(AsText(ByteView(memory).subspan(10'000, 5)), "hello");
-  EXPECT_TRUE(std::all_of(memory.begin(), memory.begin() + 10'000, [](std::byte b) { return b == std::byte{7}; }));
-  EXPECT_TRUE(std::all_of(memory.begin() + 10'005, memory.end(), [](std::byte b) { return b == std::byte{7}; }));
+  EXPECT_TRUE(
+      std::all_of(memory.begin(), memory.begin() + 10'000, [](std::byte b) { return b == std::byte{7}; }));
+  EXPECT_TRUE(
+      std::all_of(memory.begin() + 10'005, memory.end(), [](std::byte b) { return b == std::byte{7}; }));
 }
 
 TEST_F(DataSessionTest, ALateServerIsToldToStopAndTheSessionLives) {
   Bytes memory(10'000);
-  Run([&](Server& server) -> rt::Task<void> {
+  Run(
+      [&](Server& server) -> rt::Task<void> {
         const auto get = co_await server.Receive();
         clock_.Advance(std::chrono::seconds(2));
         const auto cancel = co_await server.Receive();
@@ -291,7 +325,8 @@ TEST_F(DataSessionTest, ALateServerIsToldToStopAndTheSessionLives) {
 TEST_F(DataSessionTest, WithoutAConfirmationTheConnectionIsFenced) {
   Bytes memory(10'000);
   base::Duration took{};
-  Run([&](Server& server) -> rt::Task<void> {
+  Run(
+      [&](Server& server) -> rt::Task<void> {
         const auto get = co_await server.Receive();
         clock_.Advance(std::chrono::seconds(2));
         const auto cancel = co_await server.Receive();
@@ -299,7 +334,8 @@ TEST_F(DataSessionTest, WithoutAConfirmationTheConnectionIsFenced) {
         clock_.Advance(kCancelWithin);
         const auto gone = co_await server.endpoint->Receive();
         EXPECT_EQ(gone.status().code(), Code::kUnavailable);
-        EXPECT_FALSE((co_await server.endpoint->Write(TokenOf(get), 0, BufferOf("late!"), base::kNever)).ok());
+        EXPECT_FALSE(
+            (co_await server.endpoint->Write(TokenOf(get), 0, BufferOf("late!"), base::kNever)).ok());
       },
       [&](DataSession& session) -> rt::Task<void> {
         const base::TimePoint began = clock_.Now();
@@ -315,9 +351,11 @@ TEST_F(DataSessionTest, WithoutAConfirmationTheConnectionIsFenced) {
 }
 
 TEST_F(DataSessionTest, CallsBeyondTheServersLimitWaitForAPlace) {
-  Run([&](Server& server) -> rt::Task<void> {
+  Run(
+      [&](Server& server) -> rt::Task<void> {
         std::vector<Server::Request> requests;
-        for (int i = 0; i < 4; ++i) requests.push_back(co_await server.Receive());  // as many as Hello allowed
+        for (int i = 0; i < 4; ++i)
+          requests.push_back(co_await server.Receive());  // as many as Hello allowed
         for (int i = 0; i < 10; ++i) co_await reactor_->Yield();
         EXPECT_EQ(server.endpoint->stats().messages_received, 5u);
         for (const auto& request : requests) (void)co_await server.Answer(request, Got("hello", 5), "hello");
@@ -361,13 +399,15 @@ TEST_F(DataSessionTest, AServerThatDoesNotKnowTheKeyIsNotGreeted) {
 }
 
 TEST_F(DataSessionTest, PutsSendTheirChecksumAndBelieveNoOther) {
-  Run([](Server& server) -> rt::Task<void> {
+  Run(
+      [](Server& server) -> rt::Task<void> {
         const auto request = co_await server.Receive();
         const auto put = wire::DecodeBody<wire::PutRequest>(request.view.body);
         EXPECT_EQ(put->items[0].crc32c, 0xe3069283u);  // of "123456789", the checksum's check value
         EXPECT_FALSE(put->items[0].operation.IsNone());
         EXPECT_EQ(AsText(request.view.payload), "123456789");
-        (void)co_await server.Answer(request, wire::StoredListReply{{{.size = 9, .version = 1, .crc32c = 1, .etag = "e"}}});
+        (void)co_await server.Answer(
+            request, wire::StoredListReply{{{.size = 9, .version = 1, .crc32c = 1, .etag = "e"}}});
       },
       [&](DataSession& session) -> rt::Task<void> {
         const PutItem item{.bucket = "models", .key = "k", .region_offset = 0, .length = 9};

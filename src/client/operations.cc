@@ -26,8 +26,8 @@ Result<Hull> HullOf(std::span<const Item> items, uint64_t memory_bytes) {
   uint64_t total = 0;
   for (const Item& item : items) {
     if (!base::RangeFits(item.region_offset, item.length, memory_bytes))
-      return Status::InvalidArgument("{} bytes at {} for `{}/{}` lie outside of the memory of {}", item.length,
-                                     item.region_offset, item.bucket, item.key, memory_bytes);
+      return Status::InvalidArgument("{} bytes at {} for `{}/{}` lie outside of the memory of {}",
+                                     item.length, item.region_offset, item.bucket, item.key, memory_bytes);
     if (item.length == 0) continue;
     start = std::min(start, item.region_offset);
     end = std::max(end, item.region_offset + item.length);
@@ -46,11 +46,13 @@ Status CheckName(std::string_view bucket, std::string_view key, std::string_view
   FB_TRY(base::CheckBucketName(bucket));
   FB_TRY(base::CheckKey(key));
   if (etag.size() <= base::kMaxETagBytes) return {};
-  return Status::InvalidArgument("an etag of {} bytes; at most {} are allowed", etag.size(), base::kMaxETagBytes);
+  return Status::InvalidArgument("an etag of {} bytes; at most {} are allowed", etag.size(),
+                                 base::kMaxETagBytes);
 }
 
 wire::RegionRef RefOf(const fabric::RegionToken& region) {
-  return {.key = region.key, .length = region.length,
+  return {.key = region.key,
+          .length = region.length,
           .writable = region.key != 0 && region.direction == fabric::Direction::kPeerWrites};
 }
 
@@ -60,15 +62,17 @@ std::unexpected<Error> ItemError(Code code, std::string_view message) {
 
 // ---- get ----
 
-/// Moves inline bytes to their places and checks what the reply says against what was asked and what is there.
-Status CheckGet(std::span<const GetItem> items, MutableByteView memory, const wire::GetReply& reply, ByteView payload,
-                bool region_offered) {
+/// Moves inline bytes to their places and checks what the reply says against what was asked and what is
+/// there.
+Status CheckGet(std::span<const GetItem> items, MutableByteView memory, const wire::GetReply& reply,
+                ByteView payload, bool region_offered) {
   if (reply.items.size() != items.size())
     return Status::Internal("{} results for {} items", reply.items.size(), items.size());
   for (size_t i = 0; i < items.size(); ++i) {
     const wire::GetItemReply& got = reply.items[i];
     if (got.code != Code::kOk) continue;
-    if (got.size > items[i].length) return Status::Internal("{} bytes for an item of {}", got.size, items[i].length);
+    if (got.size > items[i].length)
+      return Status::Internal("{} bytes for an item of {}", got.size, items[i].length);
     if (got.size == 0) continue;
     if (reply.inlined) {
       if (got.size > payload.size()) return Status::Internal("the payload is shorter than the results");
@@ -78,18 +82,23 @@ Status CheckGet(std::span<const GetItem> items, MutableByteView memory, const wi
       return Status::Internal("{} bytes went nowhere", got.size);
     }
   }
-  return payload.empty() ? Status() : Status::Internal("{} bytes of payload belong to no result", payload.size());
+  return payload.empty() ? Status()
+                         : Status::Internal("{} bytes of payload belong to no result", payload.size());
 }
 
-std::expected<GetResult, Error> ResultOf(const GetItem& item, ByteView memory, const wire::GetItemReply& got) {
+std::expected<GetResult, Error> ResultOf(const GetItem& item, ByteView memory,
+                                         const wire::GetItemReply& got) {
   if (got.code != Code::kOk) return ItemError(got.code, got.message);
   const uint32_t actual = base::Crc32c(memory.subspan(item.region_offset, got.size));
   if (actual != got.crc32c)
     return ItemError(Code::kDataLoss,
-                     fmt::format("{} bytes of `{}/{}` at {} arrived with checksum {:08x} instead of {:08x}", got.size,
-                                 item.bucket, item.key, item.offset, actual, got.crc32c));
-  return GetResult{.size = got.size, .total_size = got.total_size, .version = got.version,
-                   .etag = std::string(got.etag), .crc32c = got.crc32c};
+                     fmt::format("{} bytes of `{}/{}` at {} arrived with checksum {:08x} instead of {:08x}",
+                                 got.size, item.bucket, item.key, item.offset, actual, got.crc32c));
+  return GetResult{.size = got.size,
+                   .total_size = got.total_size,
+                   .version = got.version,
+                   .etag = std::string(got.etag),
+                   .crc32c = got.crc32c};
 }
 
 // ---- put ----
@@ -111,12 +120,15 @@ Status CheckOptions(const Options& options) {
   size_t total = 0;
   for (const auto& [name, value] : options.metadata) total += name.size() + value.size();
   if (total <= base::kMaxUserMetadataBytes) return {};
-  return Status::InvalidArgument("the metadata has {} bytes; at most {} are allowed", total, base::kMaxUserMetadataBytes);
+  return Status::InvalidArgument("the metadata has {} bytes; at most {} are allowed", total,
+                                 base::kMaxUserMetadataBytes);
 }
 
 std::expected<PutResult, Error> ResultOf(const wire::StoredReply& stored) {
   if (stored.code != Code::kOk) return ItemError(stored.code, stored.message);
-  return PutResult{.size = stored.size, .version = stored.version, .etag = std::string(stored.etag),
+  return PutResult{.size = stored.size,
+                   .version = stored.version,
+                   .etag = std::string(stored.etag),
                    .crc32c = stored.crc32c};
 }
 
@@ -153,17 +165,22 @@ rt::Task<Result<BatchResult<GetResult>>> GetItems(DataSession& session, std::spa
   ask.items.reserve(items.size());
   for (const GetItem& item : items) {
     FB_CO_TRY(CheckName(item.bucket, item.key, item.if_match));
-    ask.items.push_back({.bucket = item.bucket, .key = item.key, .offset = item.offset, .length = item.length,
+    ask.items.push_back({.bucket = item.bucket,
+                         .key = item.key,
+                         .offset = item.offset,
+                         .length = item.length,
                          .region_offset = offer && item.length != 0 ? item.region_offset - hull.start : 0,
                          .if_match = item.if_match});
   }
   fabric::RegionToken region;
   if (offer) {
-    FB_CO_ASSIGN(region, session.Offer(memory.subspan(hull.start, hull.size), fabric::Direction::kPeerWrites, deadline));
+    FB_CO_ASSIGN(region, session.Offer(memory.subspan(hull.start, hull.size), fabric::Direction::kPeerWrites,
+                                       deadline));
   }
   ask.region = RefOf(region);
   FB_CO_ASSIGN(const Reply reply,
-               co_await session.Call(wire::Type::kGet, ask, {}, {.deadline = deadline, .operation = {}, .region = region}));
+               co_await session.Call(wire::Type::kGet, ask, {},
+                                     {.deadline = deadline, .operation = {}, .region = region}));
   FB_CO_ASSIGN(const wire::GetReply body, Decode<wire::GetReply>(session, reply));
   const Status sane = CheckGet(items, memory, body, reply.payload, offer);
   if (!sane.ok()) co_return session.Distrust(sane);
@@ -173,7 +190,8 @@ rt::Task<Result<BatchResult<GetResult>>> GetItems(DataSession& session, std::spa
   co_return results;
 }
 
-Result<std::vector<PutTicket>> TicketsFor(std::span<const PutItem> items, ByteView memory, base::Random& random) {
+Result<std::vector<PutTicket>> TicketsFor(std::span<const PutItem> items, ByteView memory,
+                                          base::Random& random) {
   FB_TRY(CheckCount(items.size()));
   FB_TRY(HullOf(items, memory.size()));
   std::vector<PutTicket> tickets(items.size());
@@ -201,10 +219,16 @@ rt::Task<Result<BatchResult<PutResult>>> PutItems(DataSession& session, std::spa
     FB_CO_TRY(CheckName(item.bucket, item.key, item.if_match));
     FB_CO_TRY(CheckOptions(item));
     const uint64_t in_region = item.length != 0 ? item.region_offset - hull.start : 0;
-    ask.items.push_back({.bucket = item.bucket, .key = item.key, .operation = tickets[i].operation, .size = item.length,
-                         .crc32c = tickets[i].crc32c, .condition = ConditionOf(item), .etag = item.if_match,
+    ask.items.push_back({.bucket = item.bucket,
+                         .key = item.key,
+                         .operation = tickets[i].operation,
+                         .size = item.length,
+                         .crc32c = tickets[i].crc32c,
+                         .condition = ConditionOf(item),
+                         .etag = item.if_match,
                          .source = offer ? wire::Source::kRegion : wire::Source::kPayload,
-                         .source_offset = offer ? in_region : payload.size(), .metadata = ViewOf(item.metadata)});
+                         .source_offset = offer ? in_region : payload.size(),
+                         .metadata = ViewOf(item.metadata)});
     const ByteView content = memory.subspan(item.region_offset, item.length);
     if (!offer) payload.insert(payload.end(), content.begin(), content.end());
   }
@@ -215,8 +239,9 @@ rt::Task<Result<BatchResult<PutResult>>> PutItems(DataSession& session, std::spa
     FB_CO_ASSIGN(region, session.Offer(source, fabric::Direction::kPeerReads, deadline));
   }
   ask.region = RefOf(region);
-  FB_CO_ASSIGN(const Reply reply, co_await session.Call(wire::Type::kPut, ask, payload,
-                                                        {.deadline = deadline, .operation = {}, .region = region}));
+  FB_CO_ASSIGN(const Reply reply,
+               co_await session.Call(wire::Type::kPut, ask, payload,
+                                     {.deadline = deadline, .operation = {}, .region = region}));
   FB_CO_ASSIGN(const auto body, Decode<wire::StoredListReply>(session, reply));
   if (body.items.size() != items.size())
     co_return session.Distrust(Status::Internal("{} results for {} items", body.items.size(), items.size()));
@@ -227,7 +252,8 @@ rt::Task<Result<BatchResult<PutResult>>> PutItems(DataSession& session, std::spa
   co_return results;
 }
 
-rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session, std::span<const ObjectName> items,
+rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session,
+                                                        std::span<const ObjectName> items,
                                                         base::TimePoint deadline) {
   FB_CO_TRY(CheckCount(items.size()));
   wire::ExistsRequest ask;
@@ -235,15 +261,19 @@ rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session, st
     FB_CO_TRY(CheckName(item.bucket, item.key));
     ask.items.push_back({item.bucket, item.key});
   }
-  FB_CO_ASSIGN(const Reply reply, co_await session.Call(wire::Type::kExists, ask, {}, {.deadline = deadline}));
+  FB_CO_ASSIGN(const Reply reply,
+               co_await session.Call(wire::Type::kExists, ask, {}, {.deadline = deadline}));
   FB_CO_ASSIGN(const auto body, Decode<wire::StoredListReply>(session, reply));
   if (body.items.size() != items.size())
     co_return session.Distrust(Status::Internal("{} results for {} items", body.items.size(), items.size()));
   BatchResult<ExistsResult> results;
   for (const wire::StoredReply& item : body.items) {
     if (item.code == Code::kOk) {
-      results.push_back(ExistsResult{.found = true, .size = item.size, .version = item.version,
-                                     .etag = std::string(item.etag), .crc32c = item.crc32c});
+      results.push_back(ExistsResult{.found = true,
+                                     .size = item.size,
+                                     .version = item.version,
+                                     .etag = std::string(item.etag),
+                                     .crc32c = item.crc32c});
     } else if (item.code == Code::kNotFound) {
       results.push_back(ExistsResult{});
     } else {
@@ -255,22 +285,33 @@ rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session, st
 
 // ---- a put of unknown size ----
 
-rt::Task<Result<uint64_t>> BeginStream(DataSession& session, const ObjectName& name, const PutOptions& options,
-                                       OperationId operation, base::TimePoint deadline) {
+rt::Task<Result<uint64_t>> BeginStream(DataSession& session, const ObjectName& name,
+                                       const PutOptions& options, OperationId operation,
+                                       base::TimePoint deadline) {
   FB_CO_TRY(CheckName(name.bucket, name.key, options.if_match));
   FB_CO_TRY(CheckOptions(options));
-  const wire::PutBeginRequest ask{.bucket = name.bucket, .key = name.key, .condition = ConditionOf(options),
-                                  .etag = options.if_match, .size = {}, .metadata = ViewOf(options.metadata)};
-  FB_CO_ASSIGN(const Reply reply, co_await session.Call(wire::Type::kPutBegin, ask, {},
-                                                        {.deadline = deadline, .operation = operation, .region = {}}));
+  const wire::PutBeginRequest ask{.bucket = name.bucket,
+                                  .key = name.key,
+                                  .condition = ConditionOf(options),
+                                  .etag = options.if_match,
+                                  .size = {},
+                                  .metadata = ViewOf(options.metadata)};
+  FB_CO_ASSIGN(const Reply reply,
+               co_await session.Call(wire::Type::kPutBegin, ask, {},
+                                     {.deadline = deadline, .operation = operation, .region = {}}));
   FB_CO_ASSIGN(const auto body, Decode<wire::PutBeginReply>(session, reply));
   co_return body.handle;
 }
 
-rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offset, ByteView piece, uint32_t crc32c,
-                           base::TimePoint deadline) {
-  wire::PutDataRequest ask{.handle = handle, .offset = offset, .size = static_cast<uint32_t>(piece.size()),
-                           .crc32c = crc32c, .source = wire::Source::kPayload, .region = {}, .region_offset = 0};
+rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offset, ByteView piece,
+                           uint32_t crc32c, base::TimePoint deadline) {
+  wire::PutDataRequest ask{.handle = handle,
+                           .offset = offset,
+                           .size = static_cast<uint32_t>(piece.size()),
+                           .crc32c = crc32c,
+                           .source = wire::Source::kPayload,
+                           .region = {},
+                           .region_offset = 0};
   fabric::RegionToken region;
   if (piece.size() > session.max_inline_bytes()) {
     const MutableByteView source(const_cast<std::byte*>(piece.data()), piece.size());  // the peer only reads
@@ -279,16 +320,18 @@ rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offse
     ask.region = RefOf(region);
     piece = {};
   }
-  FB_CO_ASSIGN(const Reply reply, co_await session.Call(wire::Type::kPutData, ask, piece,
-                                                        {.deadline = deadline, .operation = {}, .region = region}));
+  FB_CO_ASSIGN(const Reply reply,
+               co_await session.Call(wire::Type::kPutData, ask, piece,
+                                     {.deadline = deadline, .operation = {}, .region = region}));
   const auto body = Decode<wire::PutDataReply>(session, reply);
   co_return body.status();
 }
 
-rt::Task<Result<PutResult>> CommitStream(DataSession& session, uint64_t handle, uint64_t size, uint32_t crc32c,
-                                         base::TimePoint deadline) {
+rt::Task<Result<PutResult>> CommitStream(DataSession& session, uint64_t handle, uint64_t size,
+                                         uint32_t crc32c, base::TimePoint deadline) {
   const wire::PutCommitRequest ask{.handle = handle, .size = size, .crc32c = crc32c};
-  FB_CO_ASSIGN(const Reply reply, co_await session.Call(wire::Type::kPutCommit, ask, {}, {.deadline = deadline}));
+  FB_CO_ASSIGN(const Reply reply,
+               co_await session.Call(wire::Type::kPutCommit, ask, {}, {.deadline = deadline}));
   FB_CO_ASSIGN(const auto body, Decode<wire::StoredReply>(session, reply));
   auto result = ResultOf(body, size, crc32c);
   if (!result) co_return ToStatus(result.error());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of the installed API on one data session: they turn items into requests, offer exactly the range of memory
-// that the items name, in one direction, and verify what comes back. A server that answers nonsense loses the connection.
-// Reactor-local. Arguments are the caller's until the task is done.
+// The operations of the installed API on one data session: they turn items into requests, offer exactly the
+// range of memory that the items name, in one direction, and verify what comes back. A server that answers
+// nonsense loses the connection. Reactor-local. Arguments are the caller's until the task is done.
 #pragma once
 
 #include <span>
@@ -28,24 +28,27 @@ struct PutTicket {
   uint32_t crc32c = 0;
 };
 /// Reads every byte that is put. InvalidArgument as above.
-Result<std::vector<PutTicket>> TicketsFor(std::span<const PutItem> items, ByteView memory, base::Random& random);
+Result<std::vector<PutTicket>> TicketsFor(std::span<const PutItem> items, ByteView memory,
+                                          base::Random& random);
 rt::Task<Result<BatchResult<PutResult>>> PutItems(DataSession& session, std::span<const PutItem> items,
                                                   std::span<const PutTicket> tickets, ByteView memory,
                                                   base::TimePoint deadline);
 
-rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session, std::span<const ObjectName> items,
+rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session,
+                                                        std::span<const ObjectName> items,
                                                         base::TimePoint deadline);
 
 // ---- a put of unknown size ----
 
 /// The handle of the new stream, good on this session only.
-rt::Task<Result<uint64_t>> BeginStream(DataSession& session, const ObjectName& name, const PutOptions& options,
-                                       OperationId operation, base::TimePoint deadline);
+rt::Task<Result<uint64_t>> BeginStream(DataSession& session, const ObjectName& name,
+                                       const PutOptions& options, OperationId operation,
+                                       base::TimePoint deadline);
 /// Pieces are sent in the order of these calls' first steps, which must be that of their offsets.
-rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offset, ByteView piece, uint32_t crc32c,
-                           base::TimePoint deadline);
-rt::Task<Result<PutResult>> CommitStream(DataSession& session, uint64_t handle, uint64_t size, uint32_t crc32c,
-                                         base::TimePoint deadline);
+rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offset, ByteView piece,
+                           uint32_t crc32c, base::TimePoint deadline);
+rt::Task<Result<PutResult>> CommitStream(DataSession& session, uint64_t handle, uint64_t size,
+                                         uint32_t crc32c, base::TimePoint deadline);
 rt::Task<Status> AbortStream(DataSession& session, uint64_t handle, base::TimePoint deadline);
 
 }  // namespace forebay::client

@@ -41,14 +41,14 @@ class Reader::State {
   void Fetched(Piece& piece, std::expected<GetResult, Error> result);
 
   Client::Core& core_;
-  GetItem item_;         // the name; if_match is the version's etag once it is known
+  GetItem item_;  // the name; if_match is the version's etag once it is known
   const base::Duration timeout_;
   const uint64_t asked_;
-  uint64_t next_;        // offset of the next piece to ask for
+  uint64_t next_;  // offset of the next piece to ask for
   uint64_t end_ = 0;
-  size_t front_ = 0;     // the piece that the caller gets next
+  size_t front_ = 0;  // the piece that the caller gets next
   bool handed_out_ = false;
-  Status status_;        // the first failure, which stays
+  Status status_;  // the first failure, which stays
   base::Mutex mutex_;
   base::ConditionVariable changed_;
   Piece pieces_[kPieces] FB_GUARDED_BY(mutex_);
@@ -88,7 +88,9 @@ void Reader::State::Fetch(Piece& piece) {
         auto results = co_await core_.Get({&piece.item, 1}, piece.memory, core_.DeadlineFor(timeout_));
         Fetched(piece, Single<GetResult>(core_.Expected(std::move(results))));
       },
-      [this, &piece] { Fetched(piece, std::unexpected(Error{Code::kCancelled, "the client is going away"})); });
+      [this, &piece] {
+        Fetched(piece, std::unexpected(Error{Code::kCancelled, "the client is going away"}));
+      });
 }
 
 void Reader::State::Fetched(Piece& piece, std::expected<GetResult, Error> result) {
@@ -145,9 +147,14 @@ uint64_t Reader::total_size() const { return state_->total; }
 const std::string& Reader::etag() const { return state_->item_.if_match; }
 uint64_t Reader::version() const { return state_->version; }
 
-std::expected<Reader, Error> Client::OpenReader(std::string_view bucket, std::string_view key, const GetOptions& options) {
-  GetItem item{.bucket = std::string(bucket), .key = std::string(key), .region_offset = 0, .length = options.length,
-               .offset = options.offset, .if_match = options.if_match};
+std::expected<Reader, Error> Client::OpenReader(std::string_view bucket, std::string_view key,
+                                                const GetOptions& options) {
+  GetItem item{.bucket = std::string(bucket),
+               .key = std::string(key),
+               .region_offset = 0,
+               .length = options.length,
+               .offset = options.offset,
+               .if_match = options.if_match};
   auto state = std::make_unique<Reader::State>(*core_, std::move(item), core_->TimeFor(options.timeout));
   const Status begun = state->Begin();
   if (!begun.ok()) return std::unexpected(core_->ErrorOf(begun));

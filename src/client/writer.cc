@@ -65,13 +65,14 @@ Status Writer::State::Begin(const ObjectName& name, const PutOptions& options) {
   const base::TimePoint deadline = core_.DeadlineFor(timeout_);
   const OperationId operation = OperationId::Generate(core_.random());
   const Result<uint64_t> begun = core_.Block([&] {
-    return core_.pool().With(deadline, false, [&](client::DataSession& session) -> rt::Task<Result<uint64_t>> {
-      FB_CO_ASSIGN(rt::Gate::Holder hold, session.Hold());
-      FB_CO_ASSIGN(handle_, co_await client::BeginStream(session, name, options, operation, deadline));
-      session_ = &session;
-      hold_ = std::move(hold);
-      co_return handle_;
-    });
+    return core_.pool().With(
+        deadline, false, [&](client::DataSession& session) -> rt::Task<Result<uint64_t>> {
+          FB_CO_ASSIGN(rt::Gate::Holder hold, session.Hold());
+          FB_CO_ASSIGN(handle_, co_await client::BeginStream(session, name, options, operation, deadline));
+          session_ = &session;
+          hold_ = std::move(hold);
+          co_return handle_;
+        });
   });
   open_ = begun.ok();
   return begun.status();
@@ -123,8 +124,9 @@ void Writer::State::Submit(Piece& piece) {
 }
 
 rt::Task<void> Writer::State::Send(Piece& piece, uint64_t offset, uint32_t crc32c) {
-  const Status status = co_await client::SendPiece(*session_, handle_, offset, ByteView(piece.memory).first(piece.filled),
-                                                   crc32c, core_.DeadlineFor(timeout_));
+  const Status status =
+      co_await client::SendPiece(*session_, handle_, offset, ByteView(piece.memory).first(piece.filled),
+                                 crc32c, core_.DeadlineFor(timeout_));
   Sent(piece, status);
 }
 
@@ -191,7 +193,8 @@ std::expected<PutResult, Error> Writer::Commit() {
 
 void Writer::Abort() { state_->Abort(); }
 
-std::expected<Writer, Error> Client::OpenWriter(std::string_view bucket, std::string_view key, const PutOptions& options) {
+std::expected<Writer, Error> Client::OpenWriter(std::string_view bucket, std::string_view key,
+                                                const PutOptions& options) {
   auto state = std::make_unique<Writer::State>(*core_, core_->TimeFor(options.timeout));
   const Status begun = state->Begin({std::string(bucket), std::string(key)}, options);
   if (!begun.ok()) return std::unexpected(core_->ErrorOf(begun));

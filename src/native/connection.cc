@@ -22,7 +22,8 @@ Connection::Connection(Services services, std::unique_ptr<fabric::Endpoint> endp
     : services_(services),
       endpoint_(std::move(endpoint)),
       gate_(services_.reactor),
-      streams_(services_.reactor, services_.busy, services_.options.stream_idle, services_.options.max_streams) {}
+      streams_(services_.reactor, services_.busy, services_.options.stream_idle,
+               services_.options.max_streams) {}
 
 rt::Task<void> Connection::Run() {
   const Status end = co_await Serve();
@@ -42,9 +43,8 @@ rt::Task<void> Connection::Run() {
 }
 
 void Connection::Fence(Status reason) {
-  services_.reactor.Spawn(gate_, [this, reason = std::move(reason)]() -> rt::Task<void> {
-    co_await endpoint_->Fence(reason);
-  });
+  services_.reactor.Spawn(
+      gate_, [this, reason = std::move(reason)]() -> rt::Task<void> { co_await endpoint_->Fence(reason); });
 }
 
 rt::Task<Status> Connection::Serve() {
@@ -85,8 +85,8 @@ rt::Task<Status> Connection::Greet() {
     const std::string operation = fmt::format("data/{}", wire::TypeName(static_cast<wire::Type>(type)));
     allowed_[type] = auth::CheckPolicy(operation, grant_->rights).ok();
   }
-  services_.log.Debug("session {:016x} of tenant {} bound to {} ({})", session, static_cast<uint64_t>(grant_->tenant),
-                      endpoint_->peer(), hello.client);
+  services_.log.Debug("session {:016x} of tenant {} bound to {} ({})", session,
+                      static_cast<uint64_t>(grant_->tenant), endpoint_->peer(), hello.client);
   const wire::HelloReply reply{.max_requests = services_.options.max_requests,
                                .max_streams = services_.options.max_streams,
                                .max_inline_bytes = base::kMaxInlineBytes,
@@ -115,17 +115,18 @@ Status Connection::CheckAllowed(const wire::Header& header) const {
   if (!wire::IsKnown(header.type) || header.type == wire::Type::kHello)
     return Status::Unimplemented("no request of type {} is known here", static_cast<unsigned>(header.type));
   if (header.tenant != grant_->tenant)
-    return Status::PermissionDenied("the session belongs to tenant {}, not {}", static_cast<uint64_t>(grant_->tenant),
+    return Status::PermissionDenied("the session belongs to tenant {}, not {}",
+                                    static_cast<uint64_t>(grant_->tenant),
                                     static_cast<uint64_t>(header.tenant));
   if (!allowed_[static_cast<size_t>(header.type)])
     return Status::PermissionDenied("the session's rights do not allow {}", wire::TypeName(header.type));
   // A Cancel frees what it names, so it has room of its own.
   const bool cancel = header.type == wire::Type::kCancel;
   if (gate_.count() >= services_.options.max_requests * (cancel ? 2 : 1))
-    return Status::ResourceExhausted("{} requests are in flight on this connection; wait for one, or open another",
-                                     gate_.count());
-  const bool finishing = cancel || header.type == wire::Type::kPutData || header.type == wire::Type::kPutCommit ||
-                         header.type == wire::Type::kPutAbort;
+    return Status::ResourceExhausted(
+        "{} requests are in flight on this connection; wait for one, or open another", gate_.count());
+  const bool finishing = cancel || header.type == wire::Type::kPutData ||
+                         header.type == wire::Type::kPutCommit || header.type == wire::Type::kPutAbort;
   if (draining_ && !finishing) return Status::Unavailable("the server is stopping and takes no new requests");
   if (running_.contains(header.request))
     return Status::InvalidArgument("request number {} is in flight already", header.request);
@@ -133,9 +134,10 @@ Status Connection::CheckAllowed(const wire::Header& header) const {
 }
 
 Status Connection::Start(Bytes message, const wire::MessageView& view) {
-  const base::TimePoint deadline = base::DeadlineAfter(services_.reactor.Now(),
-                                                       TimeLeft(view.header, services_.options.max_request_time));
-  auto request = std::make_unique<Request>(services_.reactor, std::move(message), view, grant_->tenant, deadline);
+  const base::TimePoint deadline =
+      base::DeadlineAfter(services_.reactor.Now(), TimeLeft(view.header, services_.options.max_request_time));
+  auto request =
+      std::make_unique<Request>(services_.reactor, std::move(message), view, grant_->tenant, deadline);
   running_.emplace(view.header.request, request.get());
   services_.busy.Add();
   services_.reactor.Spawn(gate_, Handle(std::move(request)));  // the gate is open as long as Serve runs
@@ -144,15 +146,32 @@ Status Connection::Start(Bytes message, const wire::MessageView& view) {
 
 rt::Task<void> Connection::Handle(std::unique_ptr<Request> request) {
   switch (request->header.type) {
-    case wire::Type::kGet: co_await HandleGet(*this, *request); break;
-    case wire::Type::kPut: co_await HandlePut(*this, *request); break;
-    case wire::Type::kExists: co_await HandleExists(*this, *request); break;
-    case wire::Type::kCancel: co_await HandleCancel(*request); break;
-    case wire::Type::kPutBegin: co_await HandlePutBegin(*this, *request); break;
-    case wire::Type::kPutData: co_await HandlePutData(*this, *request); break;
-    case wire::Type::kPutCommit: co_await HandlePutCommit(*this, *request); break;
-    case wire::Type::kPutAbort: co_await HandlePutAbort(*this, *request); break;
-    case wire::Type::kHello: break;  // refused by CheckAllowed
+    case wire::Type::kGet:
+      co_await HandleGet(*this, *request);
+      break;
+    case wire::Type::kPut:
+      co_await HandlePut(*this, *request);
+      break;
+    case wire::Type::kExists:
+      co_await HandleExists(*this, *request);
+      break;
+    case wire::Type::kCancel:
+      co_await HandleCancel(*request);
+      break;
+    case wire::Type::kPutBegin:
+      co_await HandlePutBegin(*this, *request);
+      break;
+    case wire::Type::kPutData:
+      co_await HandlePutData(*this, *request);
+      break;
+    case wire::Type::kPutCommit:
+      co_await HandlePutCommit(*this, *request);
+      break;
+    case wire::Type::kPutAbort:
+      co_await HandlePutAbort(*this, *request);
+      break;
+    case wire::Type::kHello:
+      break;  // refused by CheckAllowed
   }
   running_.erase(request->header.request);
   co_await request->cancels.Wait();

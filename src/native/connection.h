@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one client's endpoint on the server, from its Hello to its fence. It verifies each message (MAC, counter),
-// starts a coroutine per request, bounded in number, and signs the replies. What breaks the protocol fences; what is
-// merely wrong gets a reply.
-// Reactor-local. Lives until Run has returned.
+// Connection: one client's endpoint on the server, from its Hello to its fence. It verifies each message
+// (MAC, counter), starts a coroutine per request, bounded in number, and signs the replies. What breaks the
+// protocol fences; what is merely wrong gets a reply. Reactor-local. Lives until Run has returned.
 #pragma once
 
 #include <bitset>
@@ -54,13 +53,14 @@ class Connection {
   fabric::Endpoint& endpoint() { return *endpoint_; }
   PutStreams& streams() { return streams_; }
 
-  /// Signs and sends the reply; await it in the same expression, because the counter is taken here. Failures are the
-  /// receive loop's to notice.
+  /// Signs and sends the reply; await it in the same expression, because the counter is taken here. Failures
+  /// are the receive loop's to notice.
   template <typename Body>
   rt::Task<Status> Reply(const Request& request, const Body& body, std::vector<base::Buffer> payload = {}) {
     size_t payload_bytes = 0;
     for (const base::Buffer& buffer : payload) payload_bytes += buffer.size();
-    return Transmit(wire::EncodeHead(ReplyTo(request.header, Code::kOk), body, payload_bytes), std::move(payload));
+    return Transmit(wire::EncodeHead(ReplyTo(request.header, Code::kOk), body, payload_bytes),
+                    std::move(payload));
   }
   rt::Task<Status> ReplyError(const wire::Header& request, const Status& error);
 
@@ -80,7 +80,7 @@ class Connection {
   const std::unique_ptr<fabric::Endpoint> endpoint_;
   std::optional<auth::SessionGrant> grant_;  // after Hello
   std::optional<auth::MessageMac> mac_;
-  std::bitset<16> allowed_;                  // by type: what the session's rights permit
+  std::bitset<16> allowed_;  // by type: what the session's rights permit
   uint64_t received_ = 0;
   uint64_t sent_ = 0;
   bool draining_ = false;

@@ -47,8 +47,10 @@ TEST_F(ConnectionTest, TheDocumentedExampleHasTheRightMac) {
   std::string hex;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("```")) inside = line == "```hex";
-    else if (inside) std::ranges::copy_if(line.substr(4), std::back_inserter(hex), [](char c) { return c != ' '; });
+    if (line.starts_with("```"))
+      inside = line == "```hex";
+    else if (inside)
+      std::ranges::copy_if(line.substr(4), std::back_inserter(hex), [](char c) { return c != ' '; });
   }
   Bytes message(hex.size() / 2);
   ASSERT_TRUE(base::FromHex(hex, message));
@@ -61,8 +63,10 @@ TEST_F(ConnectionTest, TheDocumentedExampleHasTheRightMac) {
 }
 
 TEST_F(ConnectionTest, AWrongMacFences) {
-  ExpectTamperedPutFences("flipped MAC", [](TestPeer&, Bytes& message) { message[wire::kMacOffset] ^= std::byte{1}; });
-  ExpectTamperedPutFences("flipped body", [](TestPeer&, Bytes& message) { message[wire::kHeaderBytes + 30] ^= std::byte{1}; });
+  ExpectTamperedPutFences("flipped MAC",
+                          [](TestPeer&, Bytes& message) { message[wire::kMacOffset] ^= std::byte{1}; });
+  ExpectTamperedPutFences(
+      "flipped body", [](TestPeer&, Bytes& message) { message[wire::kHeaderBytes + 30] ^= std::byte{1}; });
   ExpectTamperedPutFences("flipped request", [](TestPeer&, Bytes& message) { message[72] ^= std::byte{1}; });
   ExpectTamperedPutFences("a request that is a reply", [](TestPeer& peer, Bytes& message) {
     message[6] |= std::byte{1};
@@ -115,8 +119,8 @@ TEST_F(ConnectionTest, AMalformedBodyIsAnsweredNotFenced) {
     message[wire::kHeaderBytes + 18] = std::byte{0xff};  // 65,281 items
     peer.Sign(message, 5);
     EXPECT_EQ((co_await peer.Exchange(message, peer.request)).status().code(), Code::kInvalidArgument);
-    for (const Type type : {Type::kGet, Type::kExists, Type::kCancel, Type::kPutBegin, Type::kPutData, Type::kPutCommit,
-                            Type::kPutAbort})
+    for (const Type type : {Type::kGet, Type::kExists, Type::kCancel, Type::kPutBegin, Type::kPutData,
+                            Type::kPutCommit, Type::kPutAbort})
       EXPECT_EQ((co_await peer.Call(type, wire::EmptyReply{})).status().code(), Code::kInvalidArgument)
           << wire::TypeName(type);
     EXPECT_TRUE((co_await peer.Call(Type::kPut, PutOf("k"), AsBytes("hello"))).ok());
@@ -125,8 +129,10 @@ TEST_F(ConnectionTest, AMalformedBodyIsAnsweredNotFenced) {
 
 TEST_F(ConnectionTest, UnknownTypesAndASecondHelloAreRefused) {
   Run([](TestPeer& peer) -> rt::Task<void> {
-    EXPECT_EQ((co_await peer.Call(static_cast<Type>(99), wire::EmptyReply{})).status().code(), Code::kUnimplemented);
-    EXPECT_EQ((co_await peer.Call(static_cast<Type>(0), wire::EmptyReply{})).status().code(), Code::kUnimplemented);
+    EXPECT_EQ((co_await peer.Call(static_cast<Type>(99), wire::EmptyReply{})).status().code(),
+              Code::kUnimplemented);
+    EXPECT_EQ((co_await peer.Call(static_cast<Type>(0), wire::EmptyReply{})).status().code(),
+              Code::kUnimplemented);
     EXPECT_EQ((co_await peer.Hello()).code(), Code::kUnimplemented);
   });
 }
@@ -141,13 +147,17 @@ TEST_F(ConnectionTest, AnotherTenantsNameIsRefused) {
 }
 
 TEST_F(ConnectionTest, RightsAreTheSessions) {
-  const auto session = *sessions_.Open(TenantId::kRoot, auth::RightSet().With(auth::Right::kSession).With(auth::Right::kRead),
-                                       secret_, auth::SessionNonce{});
+  const auto session =
+      *sessions_.Open(TenantId::kRoot, auth::RightSet().With(auth::Right::kSession).With(auth::Right::kRead),
+                      secret_, auth::SessionNonce{});
   reactor_->BlockOn([&]() -> rt::Task<void> {
     const auto peer = co_await Connect(session);
     EXPECT_EQ((co_await peer->Hello()).ToString(), "OK");
-    EXPECT_EQ((co_await peer->Call(Type::kPut, PutOf("k"), AsBytes("hello"))).status().code(), Code::kPermissionDenied);
-    EXPECT_EQ((co_await peer->Call(Type::kPutBegin, wire::PutBeginRequest{.bucket = "models", .key = "k"})).status().code(),
+    EXPECT_EQ((co_await peer->Call(Type::kPut, PutOf("k"), AsBytes("hello"))).status().code(),
+              Code::kPermissionDenied);
+    EXPECT_EQ((co_await peer->Call(Type::kPutBegin, wire::PutBeginRequest{.bucket = "models", .key = "k"}))
+                  .status()
+                  .code(),
               Code::kPermissionDenied);
     EXPECT_TRUE((co_await peer->Call(Type::kExists, wire::ExistsRequest{{{"models", "k"}}})).ok());
     co_await peer->endpoint->Fence(Status::Unavailable("done"));
@@ -158,7 +168,8 @@ TEST_F(ConnectionTest, RightsAreTheSessions) {
 
 TEST_F(ConnectionTest, OnlyAHelloOfAnOpenSessionIsLetIn) {
   reactor_->BlockOn([&]() -> rt::Task<void> {
-    const auto refused = [&](std::string_view why, std::unique_ptr<TestPeer> peer, Bytes message) -> rt::Task<void> {
+    const auto refused = [&](std::string_view why, std::unique_ptr<TestPeer> peer,
+                             Bytes message) -> rt::Task<void> {
       (void)co_await peer->endpoint->Send(std::move(message));
       co_await ExpectFenced(*peer, why);
       co_await ExpectServerLives(why);
@@ -222,10 +233,13 @@ TEST_F(ConnectionTest, TooManyRequestsAreRefusedAtOnce) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     co_await Store("a", Pattern(4096, 1));
     Bytes memory(4096);
-    const GetRequest get{false, peer.Offer(memory, Direction::kPeerWrites), {{.bucket = "models", .key = "a", .length = 4096}}};
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
+                         {{.bucket = "models", .key = "a", .length = 4096}}};
     fabric_.Hold();
     const uint32_t limit = ServerOptions().max_requests;
-    for (uint32_t i = 0; i < limit; ++i) (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kGet), get));
+    for (uint32_t i = 0; i < limit; ++i)
+      (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kGet), get));
     const auto refused = co_await peer.Call(Type::kGet, get);
     EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
     fabric_.Release();
@@ -238,12 +252,15 @@ TEST_F(ConnectionTest, ARequestNumberInFlightIsNotTakenTwice) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     co_await Store("a", Pattern(4096, 1));
     Bytes memory(4096);
-    const GetRequest get{false, peer.Offer(memory, Direction::kPeerWrites), {{.bucket = "models", .key = "a", .length = 4096}}};
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
+                         {{.bucket = "models", .key = "a", .length = 4096}}};
     fabric_.Hold();
     (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kGet), get));
     wire::Header again = peer.Next(Type::kGet);
     again.request = --peer.request;
-    EXPECT_EQ((co_await peer.Exchange(peer.Make(again, get), again.request)).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ((co_await peer.Exchange(peer.Make(again, get), again.request)).status().code(),
+              Code::kInvalidArgument);
     fabric_.Release();
     EXPECT_EQ((co_await peer.Receive())->view.header.status, Code::kOk);
   });
@@ -253,7 +270,8 @@ TEST_F(ConnectionTest, CancelWaitsForTheTransferUnderWayAndStopsTheRest) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     co_await Store("a", Pattern(30 * base::kMiB, 1));
     Bytes memory(30 * base::kMiB);
-    const GetRequest get{false, peer.Offer(memory, Direction::kPeerWrites),
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
                          {{.bucket = "models", .key = "a", .length = memory.size()}}};
     fabric_.Hold();
     (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kGet), get));
@@ -290,11 +308,14 @@ TEST_F(ConnectionTest, CancelWaitsForTheTransferUnderWayAndStopsTheRest) {
 TEST_F(ConnectionTest, ACancelledPutStoresNothing) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     Bytes memory = Pattern(5 * base::kMiB, 1);
-    const wire::PutItem item{.bucket = "models", .key = "k", .size = memory.size(), .crc32c = base::Crc32c(memory),
+    const wire::PutItem item{.bucket = "models",
+                             .key = "k",
+                             .size = memory.size(),
+                             .crc32c = base::Crc32c(memory),
                              .source = wire::Source::kRegion};
     fabric_.Hold();
-    (void)co_await peer.endpoint->Send(
-        peer.Make(peer.Next(Type::kPut), wire::PutRequest{peer.Offer(memory, Direction::kPeerReads), {item}}));
+    (void)co_await peer.endpoint->Send(peer.Make(
+        peer.Next(Type::kPut), wire::PutRequest{peer.Offer(memory, Direction::kPeerReads), {item}}));
     const uint64_t target = peer.request;
     co_await fabric_.Began(1);
     (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kCancel), wire::CancelRequest{target}));
@@ -319,7 +340,8 @@ TEST_F(ConnectionTest, TheDeadlineEndsARequest) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     co_await Store("a", Pattern(30 * base::kMiB, 1));
     Bytes memory(30 * base::kMiB);
-    const GetRequest get{false, peer.Offer(memory, Direction::kPeerWrites),
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
                          {{.bucket = "models", .key = "a", .length = memory.size()}}};
     fabric_.Hold();
     wire::Header header = peer.Next(Type::kGet);
@@ -342,7 +364,9 @@ TEST_F(ConnectionTest, StopLetsRequestsFinishAndTakesNoNewOnes) {
     const Bytes content = Pattern(4096, 1);
     co_await Store("a", content);
     Bytes memory(4096);
-    const GetRequest get{false, peer.Offer(memory, Direction::kPeerWrites), {{.bucket = "models", .key = "a", .length = 4096}}};
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
+                         {{.bucket = "models", .key = "a", .length = 4096}}};
     fabric_.Hold();
     (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kGet), get));
     const uint64_t running = peer.request;
@@ -369,7 +393,8 @@ TEST_F(ConnectionTest, AConnectionThatEndsInTheMiddleGivesEverythingBack) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     co_await Store("a", Pattern(20 * base::kMiB, 1));
     Bytes memory(20 * base::kMiB);
-    const GetRequest get{false, peer.Offer(memory, Direction::kPeerWrites),
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
                          {{.bucket = "models", .key = "a", .length = memory.size()}}};
     fabric_.Hold();
     (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kGet), get));

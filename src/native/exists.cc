@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exists: which of many names hold an object. All are asked for at once; what the store answers without suspending costs
-// one frame per name.
+// Exists: which of many names hold an object. All are asked for at once; what the store answers without
+// suspending costs one frame per name.
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +16,8 @@ struct Lookup {
   std::vector<Result<store::ObjectInfo>> found;
 };
 
-rt::Forked Find(Lookup& lookup, store::ObjectStore& store, const store::Context& context, const wire::ExistsItem& item,
-            size_t index) {
+rt::Forked Find(Lookup& lookup, store::ObjectStore& store, const store::Context& context,
+                const wire::ExistsItem& item, size_t index) {
   lookup.found[index] = co_await store.Stat(context, std::string(item.bucket), std::string(item.key));
   lookup.running.Done();
 }
@@ -41,7 +41,9 @@ rt::Task<void> HandleExists(Connection& connection, Request& request) {
   reply.items.reserve(lookup.found.size());
   for (const Result<store::ObjectInfo>& found : lookup.found) {
     if (found.ok()) {
-      reply.items.push_back({.size = found->size_bytes, .version = found->version, .crc32c = found->crc32c,
+      reply.items.push_back({.size = found->size_bytes,
+                             .version = found->version,
+                             .crc32c = found->crc32c,
                              .etag = found->etag});
     } else {
       reply.items.push_back({.code = found.error().code(), .message = found.error().message()});

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Get: a batch of ranged reads into one region of the client's memory, or into the reply.
 //
-// First every item is opened, and read at once when it is small: hot objects cost no suspension. Then the pieces, small
-// items whole and large ones in chunks, go to the client in order, neighbours in the region together in one transfer,
-// while later chunks are being read: disk and wire overlap within a window of bytes that the request took at its start.
+// First every item is opened, and read at once when it is small: hot objects cost no suspension. Then the
+// pieces, small items whole and large ones in chunks, go to the client in order, neighbours in the region
+// together in one transfer, while later chunks are being read: disk and wire overlap within a window of bytes
+// that the request took at its start.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -26,9 +27,9 @@ struct Item {
   const wire::GetItem* ask = nullptr;
   std::unique_ptr<store::ObjectReader> reader;
   Status status;
-  uint64_t size = 0;       // bytes to deliver
-  uint64_t planned = 0;    // of them, in pieces so far
-  uint64_t taken = 0;      // of them, read and checksummed, in order
+  uint64_t size = 0;     // bytes to deliver
+  uint64_t planned = 0;  // of them, in pieces so far
+  uint64_t taken = 0;    // of them, read and checksummed, in order
   uint32_t crc32c = base::kCrc32cEmpty;
   std::optional<store::ReadData> whole;  // of a small item
 };
@@ -74,10 +75,10 @@ class GetRun {
   uint64_t window_bytes_;
   uint64_t held_bytes_ = 0;  // read or being read, and not yet delivered
   std::deque<Piece> pieces_;
-  size_t next_item_ = 0;     // whose pieces are planned next
-  size_t running_ = 0;       // forks
-  rt::Event progress_;       // a fork ended
-  Status failed_;            // of the whole request
+  size_t next_item_ = 0;  // whose pieces are planned next
+  size_t running_ = 0;    // forks
+  rt::Event progress_;    // a fork ended
+  Status failed_;         // of the whole request
 };
 
 Status GetRun::Check() {
@@ -85,14 +86,14 @@ Status GetRun::Check() {
     return Status::InvalidArgument("a Get names no region and does not allow inline results");
   if (ask_.region.present() && !ask_.region.writable)
     return Status::InvalidArgument("the region of a Get must be writable for the server");
-  // Without a region the results must fit the reply; any other length is bounded by the region, so the sum cannot wrap
-  // before it passes what a request may hold at once, where it stops to matter.
+  // Without a region the results must fit the reply; any other length is bounded by the region, so the sum
+  // cannot wrap before it passes what a request may hold at once, where it stops to matter.
   const uint64_t room = ask_.region.present() ? ask_.region.length : base::kMaxInlineBytes;
   for (const wire::GetItem& item : ask_.items) {
     const uint64_t offset = ask_.region.present() ? item.region_offset : 0;
     if (!base::RangeFits(offset, item.length, room))
-      return Status::InvalidArgument("{} bytes at {} of a region of {} for `{}/{}`", item.length, offset, room, item.bucket,
-                                     item.key);
+      return Status::InvalidArgument("{} bytes at {} of a region of {} for `{}/{}`", item.length, offset,
+                                     room, item.bucket, item.key);
     asked_bytes_ = asked_bytes_ > UINT64_MAX - item.length ? UINT64_MAX : asked_bytes_ + item.length;
   }
   if (!ask_.region.present() && asked_bytes_ > base::kMaxInlineBytes)
@@ -110,10 +111,12 @@ rt::Task<void> GetRun::Run() {
   const ServerOptions& options = connection_.services().options;
   window_bytes_ = std::min<uint64_t>(asked_bytes_, options.request_window_bytes);
   rt::Semaphore& payload = connection_.services().payload;
-  if (!co_await payload.Acquire(window_bytes_, {.token = &request_.cancel, .deadline = request_.context.deadline})) {
+  if (!co_await payload.Acquire(window_bytes_,
+                                {.token = &request_.cancel, .deadline = request_.context.deadline})) {
     const Status stopped = request_.Stopped();
     (void)co_await connection_.ReplyError(
-        request_.header, stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Get in time") : stopped);
+        request_.header,
+        stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Get in time") : stopped);
     co_return;
   }
   const rt::Units units(payload, window_bytes_);
@@ -145,13 +148,15 @@ rt::Task<void> GetRun::Open() {
 
 rt::Forked GetRun::OpenItem(Item& item) {
   const wire::GetItem& ask = *item.ask;
-  auto condition = ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
+  auto condition =
+      ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
   auto reader = co_await connection_.services().store.Open(request_.context, std::string(ask.bucket),
                                                            std::string(ask.key), std::move(condition));
   if (!reader.ok()) {
     item.status = reader.status();
   } else if (const uint64_t total = (*reader)->info().size_bytes; ask.offset > total) {
-    item.status = Status::OutOfRange("`{}/{}` has {} bytes; {} is behind its end", ask.bucket, ask.key, total, ask.offset);
+    item.status = Status::OutOfRange("`{}/{}` has {} bytes; {} is behind its end", ask.bucket, ask.key, total,
+                                     ask.offset);
   } else {
     item.reader = *std::move(reader);
     item.size = std::min(ask.length, total - ask.offset);
@@ -198,7 +203,8 @@ rt::Task<Status> GetRun::Transfer() {
   co_return failed_;
 }
 
-/// Starts reads, in order, as far as the window allows. What was read while opening holds its part of it already.
+/// Starts reads, in order, as far as the window allows. What was read while opening holds its part of it
+/// already.
 void GetRun::PlanReads() {
   while (next_item_ < items_.size()) {
     Item& item = items_[next_item_];
@@ -224,14 +230,15 @@ void GetRun::PlanReads() {
 }
 
 rt::Forked GetRun::ReadPiece(Piece& piece) {
-  piece.data = co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset, piece.length);
+  piece.data = co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset,
+                                                 piece.length);
   piece.ready = true;
   --running_;
   progress_.Set();
 }
 
-/// Takes the finished pieces at the front that lie side by side in the region and starts one transfer of them. False when
-/// the first one is not finished; after true there may be more, or room to read more.
+/// Takes the finished pieces at the front that lie side by side in the region and starts one transfer of
+/// them. False when the first one is not finished; after true there may be more, or room to read more.
 bool GetRun::WriteReady() {
   if (pieces_.empty() || !pieces_.front().ready) return false;
   std::vector<base::Buffer> data;
@@ -258,8 +265,8 @@ bool GetRun::Take(Piece& piece, std::vector<base::Buffer>& out) {
   Item& item = *piece.item;
   if (item.status.ok() && !piece.data.ok()) item.status = piece.data.status();
   if (item.status.ok() && piece.data->size_bytes != piece.length)
-    item.status = Status::Internal("the store gave {} of {} bytes of `{}/{}`", piece.data->size_bytes, piece.length,
-                                   item.ask->bucket, item.ask->key);
+    item.status = Status::Internal("the store gave {} of {} bytes of `{}/{}`", piece.data->size_bytes,
+                                   piece.length, item.ask->bucket, item.ask->key);
   if (!item.status.ok()) {
     held_bytes_ -= piece.length;
     return false;
@@ -267,15 +274,17 @@ bool GetRun::Take(Piece& piece, std::vector<base::Buffer>& out) {
   item.crc32c = item.taken == 0 ? piece.data->crc32c
                                 : base::Crc32cCombine(item.crc32c, piece.data->crc32c, piece.length);
   item.taken += piece.length;
-  if (out.empty()) out = std::move(piece.data->buffers);
-  else std::ranges::move(piece.data->buffers, std::back_inserter(out));
+  if (out.empty())
+    out = std::move(piece.data->buffers);
+  else
+    std::ranges::move(piece.data->buffers, std::back_inserter(out));
   return true;
 }
 
 rt::Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data) {
   request_.transfers.Add();
-  const fabric::RegionToken region{.key = ask_.region.key, .length = ask_.region.length,
-                                   .direction = fabric::Direction::kPeerWrites};
+  const fabric::RegionToken region{
+      .key = ask_.region.key, .length = ask_.region.length, .direction = fabric::Direction::kPeerWrites};
   const Status written = co_await connection_.endpoint().Write(region, region_offset, std::move(data),
                                                                request_.context.deadline);
   request_.transfers.Done();
@@ -302,8 +311,11 @@ rt::Task<Status> GetRun::Reply(bool inlined) {
       continue;
     }
     const store::ObjectInfo& info = item.reader->info();
-    reply.items.push_back({.size = item.size, .total_size = info.size_bytes, .version = info.version,
-                           .crc32c = item.crc32c, .etag = info.etag});
+    reply.items.push_back({.size = item.size,
+                           .total_size = info.size_bytes,
+                           .version = info.version,
+                           .crc32c = item.crc32c,
+                           .etag = info.etag});
   }
   return connection_.Reply(request_, reply, std::move(payload));
 }

@@ -45,16 +45,21 @@ TEST_F(GetTest, ALargeObjectComesInChunksAndKeepsItsChecksum) {
     Bytes memory(content.size() + 1000);
     const auto region = peer.Offer(memory, Direction::kPeerWrites);
     const uint64_t offset = 4097;
-    const auto answer = co_await peer.Call(
-        Type::kGet, GetRequest{true, region, {{.bucket = "models", .key = "large", .offset = offset,
-                                               .length = memory.size() - 500, .region_offset = 500}}});
+    const auto answer = co_await peer.Call(Type::kGet, GetRequest{true,
+                                                                  region,
+                                                                  {{.bucket = "models",
+                                                                    .key = "large",
+                                                                    .offset = offset,
+                                                                    .length = memory.size() - 500,
+                                                                    .region_offset = 500}}});
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     if (!answer.ok()) co_return;
     const GetReply reply = ReplyOf(*answer);
     EXPECT_EQ(reply.items[0].size, content.size() - offset);
     EXPECT_EQ(reply.items[0].crc32c, base::Crc32c(ByteView(content).subspan(offset)));
     EXPECT_TRUE(std::equal(content.begin() + offset, content.end(), memory.begin() + 500));
-    EXPECT_TRUE(std::all_of(memory.begin(), memory.begin() + 500, [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_TRUE(
+        std::all_of(memory.begin(), memory.begin() + 500, [](std::byte b) { return b == std::byte{0}; }));
     EXPECT_EQ(fabric_.writes(), base::DivideUp(content.size() - offset, base::kMiB));
   });
 }
@@ -63,9 +68,12 @@ TEST_F(GetTest, SmallResultsRideInTheReplyWhenAllowed) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     co_await Store("a", AsBytes("hello "));
     co_await Store("b", AsBytes("world"));
-    const auto answer = co_await peer.Call(Type::kGet, GetRequest{true, {}, {{.bucket = "models", .key = "a", .length = 100},
-                                                                             {.bucket = "models", .key = "x", .length = 100},
-                                                                             {.bucket = "models", .key = "b", .length = 100}}});
+    const auto answer =
+        co_await peer.Call(Type::kGet, GetRequest{true,
+                                                  {},
+                                                  {{.bucket = "models", .key = "a", .length = 100},
+                                                   {.bucket = "models", .key = "x", .length = 100},
+                                                   {.bucket = "models", .key = "b", .length = 100}}});
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     if (!answer.ok()) co_return;
     const GetReply reply = ReplyOf(*answer);
@@ -108,12 +116,17 @@ TEST_F(GetTest, AFailedItemLeavesTheOthersAlone) {
     const auto region = peer.Offer(memory, Direction::kPeerWrites);
     const auto answer = co_await peer.Call(
         Type::kGet,
-        GetRequest{true, region, {{.bucket = "models", .key = "a", .length = 70'000},
-                                  {.bucket = "models", .key = "gone", .length = 70'000, .region_offset = 70'000},
-                                  {.bucket = "nobucket", .key = "a", .length = 1, .region_offset = 70'000},
-                                  {.bucket = "models", .key = "a", .length = 70'000, .region_offset = 140'000,
-                                   .if_match = "another"},
-                                  {.bucket = "models", .key = "a", .length = 70'000, .region_offset = 140'000}}});
+        GetRequest{true,
+                   region,
+                   {{.bucket = "models", .key = "a", .length = 70'000},
+                    {.bucket = "models", .key = "gone", .length = 70'000, .region_offset = 70'000},
+                    {.bucket = "nobucket", .key = "a", .length = 1, .region_offset = 70'000},
+                    {.bucket = "models",
+                     .key = "a",
+                     .length = 70'000,
+                     .region_offset = 140'000,
+                     .if_match = "another"},
+                    {.bucket = "models", .key = "a", .length = 70'000, .region_offset = 140'000}}});
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     if (!answer.ok()) co_return;
     const GetReply reply = ReplyOf(*answer);
@@ -141,13 +154,16 @@ TEST_F(GetTest, RangesAreCutAtTheEndAndRefusedBehindIt) {
     co_await Store("a", content);
     Bytes memory(20'000);
     const auto region = peer.Offer(memory, Direction::kPeerWrites);
-    const RangeCase cases[] = {{0, 20'000, Code::kOk, 10'000}, {9'999, 2, Code::kOk, 1},  {10'000, 5, Code::kOk, 0},
-                               {0, 0, Code::kOk, 0},           {10'001, 1, Code::kOutOfRange, 0},
-                               {UINT64_MAX, 20'000, Code::kOutOfRange, 0}, {4096, 4096, Code::kOk, 4096}};
+    const RangeCase cases[] = {{0, 20'000, Code::kOk, 10'000},    {9'999, 2, Code::kOk, 1},
+                               {10'000, 5, Code::kOk, 0},         {0, 0, Code::kOk, 0},
+                               {10'001, 1, Code::kOutOfRange, 0}, {UINT64_MAX, 20'000, Code::kOutOfRange, 0},
+                               {4096, 4096, Code::kOk, 4096}};
     for (const RangeCase& range : cases) {
       const auto answer = co_await peer.Call(
-          Type::kGet, GetRequest{false, region, {{.bucket = "models", .key = "a", .offset = range.offset,
-                                                  .length = range.length}}});
+          Type::kGet,
+          GetRequest{false,
+                     region,
+                     {{.bucket = "models", .key = "a", .offset = range.offset, .length = range.length}}});
       EXPECT_TRUE(answer.ok()) << answer.status().ToString();
       if (!answer.ok()) co_return;
       const GetReply reply = ReplyOf(*answer);
@@ -168,8 +184,9 @@ TEST_F(GetTest, WhatDoesNotFitTheRegionIsRefusedBeforeAnythingMoves) {
     Bytes memory(4096);
     const auto region = peer.Offer(memory, Direction::kPeerWrites);
     const auto get = [&](wire::RegionRef ref, uint64_t at, uint64_t length) {
-      return peer.Call(Type::kGet, GetRequest{false, ref, {{.bucket = "models", .key = "a", .length = length,
-                                                            .region_offset = at}}});
+      return peer.Call(
+          Type::kGet,
+          GetRequest{false, ref, {{.bucket = "models", .key = "a", .length = length, .region_offset = at}}});
     };
     EXPECT_EQ((co_await get(region, 0, 4097)).status().code(), Code::kInvalidArgument);
     EXPECT_EQ((co_await get(region, 1, 4096)).status().code(), Code::kInvalidArgument);
@@ -208,7 +225,9 @@ TEST_F(GetTest, ManyItemsThatExceedTheWindowStillArrive) {
     co_await Store("a", content);
     GetRequest get;
     for (size_t i = 0; i < 64; ++i)  // 19 MB through a window of 8 MiB, every third one missing
-      get.items.push_back({.bucket = "models", .key = i % 3 == 1 ? "gone" : "a", .length = 300'000,
+      get.items.push_back({.bucket = "models",
+                           .key = i % 3 == 1 ? "gone" : "a",
+                           .length = 300'000,
                            .region_offset = i * 300'000});
     Bytes memory(64 * 300'000);
     get.region = peer.Offer(memory, Direction::kPeerWrites);
@@ -216,7 +235,8 @@ TEST_F(GetTest, ManyItemsThatExceedTheWindowStillArrive) {
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     for (size_t i = 0; i < 64; ++i) {
       if (i % 3 == 1) continue;
-      EXPECT_TRUE(std::equal(content.begin(), content.end(), memory.begin() + static_cast<long>(i * 300'000))) << i;
+      EXPECT_TRUE(std::equal(content.begin(), content.end(), memory.begin() + static_cast<long>(i * 300'000)))
+          << i;
     }
   });
 }

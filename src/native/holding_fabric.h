@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HoldingFabric: wraps a fabric, counts the one-sided transfers of the endpoints it accepted, and can hold them back. For tests
-// of what happens while a transfer is under way.
-// Reactor-local: one reactor for all of it.
+// HoldingFabric: wraps a fabric, counts the one-sided transfers of the endpoints it accepted, and can hold
+// them back. For tests of what happens while a transfer is under way. Reactor-local: one reactor for all of
+// it.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,9 @@ namespace forebay::native {
 
 class HoldingFabric final : public fabric::Fabric {
  public:
-  HoldingFabric(fabric::Fabric& inner, rt::Reactor& reactor) : inner_(inner), go_(reactor), began_(reactor) { go_.Set(); }
+  HoldingFabric(fabric::Fabric& inner, rt::Reactor& reactor) : inner_(inner), go_(reactor), began_(reactor) {
+    go_.Set();
+  }
 
   /// From now on transfers wait, before they move a byte, until Release.
   void Hold() { go_.Reset(); }
@@ -54,7 +56,8 @@ class HoldingFabric final : public fabric::Fabric {
       return inner_->SendWithPayload(std::move(head), std::move(payload));
     }
     rt::Task<Result<Bytes>> Receive() override { return inner_->Receive(); }
-    Result<fabric::RegionToken> Offer(MutableByteView memory, fabric::Direction direction, base::TimePoint expiry) override {
+    Result<fabric::RegionToken> Offer(MutableByteView memory, fabric::Direction direction,
+                                      base::TimePoint expiry) override {
       return inner_->Offer(memory, direction, expiry);
     }
     rt::Task<Status> Withdraw(fabric::RegionToken region) override { return inner_->Withdraw(region); }

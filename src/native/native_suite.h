@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// NativeTest: a server over the memory store and the memory fabric, with peers on the same reactor and a clock that stands
-// still. What a test does runs as one coroutine, in Run.
+// NativeTest: a server over the memory store and the memory fabric, with peers on the same reactor and a
+// clock that stands still. What a test does runs as one coroutine, in Run.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 #include "auth/session_table.h"
 #include "base/checksum.h"
@@ -73,7 +73,8 @@ class NativeTest : public testing::Test {
   rt::Task<store::ObjectInfo> Store(std::string key, ByteView content) {
     auto writer = co_await store_.Put(context_, "models", std::move(key), {});
     while (!content.empty()) {
-      base::Buffer buffer = *co_await (*writer)->Allocate(context_, std::min<size_t>(content.size(), base::kMaxChunkBytes));
+      base::Buffer buffer =
+          *co_await (*writer)->Allocate(context_, std::min<size_t>(content.size(), base::kMaxChunkBytes));
       std::ranges::copy(content.first(buffer.size()), buffer.writable().begin());
       content = content.subspan(buffer.size());
       EXPECT_TRUE((co_await (*writer)->Write(context_, std::move(buffer))).ok());
@@ -87,14 +88,13 @@ class NativeTest : public testing::Test {
     std::string content;
     while (content.size() < (*reader)->info().size_bytes) {
       const uint64_t left = (*reader)->info().size_bytes - content.size();
-      const auto data = co_await (*reader)->Read(context_, content.size(), std::min<uint64_t>(left, base::kMaxChunkBytes));
+      const auto data =
+          co_await (*reader)->Read(context_, content.size(), std::min<uint64_t>(left, base::kMaxChunkBytes));
       for (const base::Buffer& buffer : data->buffers) content += AsText(buffer.view());
     }
     co_return content;
   }
-  size_t ObjectCount() {
-    return Do(store_.List(context_, "models", {}))->objects.size();
-  }
+  size_t ObjectCount() { return Do(store_.List(context_, "models", {}))->objects.size(); }
 
   base::FakeClock clock_;
   base::SeededRandom random_{7};

@@ -16,8 +16,8 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:0";  // port 0: the system chooses
   std::string name = "forebay";        // told to clients; at most wire::kMaxPeerNameBytes
   uint32_t max_connections = 20'000;
-  uint32_t max_requests = 256;         // in flight on one connection; more are refused at once
-  uint32_t max_streams = 16;           // puts of unknown size on one connection
+  uint32_t max_requests = 256;  // in flight on one connection; more are refused at once
+  uint32_t max_streams = 16;    // puts of unknown size on one connection
   base::Duration hello_within = std::chrono::seconds(5);
   base::Duration stream_idle = std::chrono::seconds(60);
   base::Duration max_request_time = std::chrono::minutes(10);  // caps what a client asks for

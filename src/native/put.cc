@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put: a batch of whole objects, each fetched from the client in chunks, written and committed on its own. Items run
-// concurrently, so that their commits share the store's flushes; their chunks share the request's window of bytes. The store
-// compares the content's checksum with the client's at Commit: a pass over the bytes that it makes anyway.
+// Put: a batch of whole objects, each fetched from the client in chunks, written and committed on its own.
+// Items run concurrently, so that their commits share the store's flushes; their chunks share the request's
+// window of bytes. The store compares the content's checksum with the client's at Commit: a pass over the
+// bytes that it makes anyway.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -40,8 +41,10 @@ class PutRun {
  private:
   rt::Forked RunItem(size_t index);
   rt::Task<Result<store::ObjectInfo>> StoreItem(const wire::PutItem& item);
-  rt::Task<Status> Move(const wire::PutItem& item, const store::Context& context, store::ObjectWriter& writer);
-  rt::Forked FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress);
+  rt::Task<Status> Move(const wire::PutItem& item, const store::Context& context,
+                        store::ObjectWriter& writer);
+  rt::Forked FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk,
+                        rt::Event& progress);
   PayloadSource SourceOf(const wire::PutItem& item) const { return {item.source, ask_.region}; }
 
   Connection& connection_;
@@ -61,7 +64,9 @@ rt::Task<void> PutRun::Run() {
   reply.items.reserve(results_.size());
   for (const Result<store::ObjectInfo>& result : results_) {
     if (result.ok()) {
-      reply.items.push_back({.size = result->size_bytes, .version = result->version, .crc32c = result->crc32c,
+      reply.items.push_back({.size = result->size_bytes,
+                             .version = result->version,
+                             .crc32c = result->crc32c,
                              .etag = result->etag});
     } else {
       reply.items.push_back({.code = result.error().code(), .message = result.error().message()});
@@ -85,18 +90,21 @@ store::PutOptions OptionsOf(const wire::PutItem& item) {
 
 rt::Task<Result<store::ObjectInfo>> PutRun::StoreItem(const wire::PutItem& item) {
   FB_CO_TRY(CheckSource(request_, SourceOf(item), item.source_offset, item.size));
-  const store::Context context{.reactor = request_.context.reactor, .tenant = request_.context.tenant,
-                               .operation = item.operation, .deadline = request_.context.deadline};
+  const store::Context context{.reactor = request_.context.reactor,
+                               .tenant = request_.context.tenant,
+                               .operation = item.operation,
+                               .deadline = request_.context.deadline};
   FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
-               co_await connection_.services().store.Put(context, std::string(item.bucket), std::string(item.key),
-                                                         OptionsOf(item)));
+               co_await connection_.services().store.Put(context, std::string(item.bucket),
+                                                         std::string(item.key), OptionsOf(item)));
   FB_CO_TRY(co_await Move(item, context, *writer));
   FB_CO_TRY(request_.Stopped());
   co_return co_await writer->Commit(context, item.crc32c);
 }
 
 /// Fetches a few chunks ahead and writes them in order. Every fetch has ended when this returns.
-rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& context, store::ObjectWriter& writer) {
+rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& context,
+                              store::ObjectWriter& writer) {
   std::deque<Chunk> chunks;
   rt::Event progress(context.reactor);
   uint64_t planned = 0;
@@ -126,12 +134,16 @@ rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& c
 }
 
 /// A chunk that is ready with data holds its size of the window.
-rt::Forked PutRun::FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk, rt::Event& progress) {
-  if (!co_await window_.Acquire(chunk.size, {.token = &request_.cancel, .deadline = request_.context.deadline})) {
+rt::Forked PutRun::FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk,
+                              rt::Event& progress) {
+  if (!co_await window_.Acquire(chunk.size,
+                                {.token = &request_.cancel, .deadline = request_.context.deadline})) {
     const Status stopped = request_.Stopped();
-    chunk.data = stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a chunk in time") : stopped;
+    chunk.data =
+        stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a chunk in time") : stopped;
   } else {
-    chunk.data = co_await Fetch(connection_, request_, writer, SourceOf(item), item.source_offset + chunk.offset, chunk.size);
+    chunk.data = co_await Fetch(connection_, request_, writer, SourceOf(item),
+                                item.source_offset + chunk.offset, chunk.size);
     if (!chunk.data.ok()) window_.Release(chunk.size);
   }
   chunk.ready = true;
@@ -149,13 +161,15 @@ rt::Task<void> HandlePut(Connection& connection, Request& request) {
   // Sizes that lie beyond the source are refused item by item; here they only must not wrap.
   uint64_t total = 0;
   const ServerOptions& options = connection.services().options;
-  for (const wire::PutItem& item : ask->items) total += std::min<uint64_t>(item.size, options.request_window_bytes);
+  for (const wire::PutItem& item : ask->items)
+    total += std::min<uint64_t>(item.size, options.request_window_bytes);
   const size_t window = std::min<uint64_t>(total, options.request_window_bytes);
   rt::Semaphore& payload = connection.services().payload;
   if (!co_await payload.Acquire(window, {.token = &request.cancel, .deadline = request.context.deadline})) {
     const Status stopped = request.Stopped();
     (void)co_await connection.ReplyError(
-        request.header, stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Put in time") : stopped);
+        request.header,
+        stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Put in time") : stopped);
     co_return;
   }
   const rt::Units units(payload, window);

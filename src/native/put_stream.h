@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PutStream: a put whose size shows at its end, fed by PutData pieces. Pieces are fetched concurrently and written in the
-// order of their arrival. PutStreams holds those of one connection, gives up the idle ones, and takes all with it.
-// Reactor-local. A stream is destroyed only when no piece of it is in progress.
+// PutStream: a put whose size shows at its end, fed by PutData pieces. Pieces are fetched concurrently and
+// written in the order of their arrival. PutStreams holds those of one connection, gives up the idle ones,
+// and takes all with it. Reactor-local. A stream is destroyed only when no piece of it is in progress.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ struct PutStream {
   size_t pieces = 0;       // in progress
   rt::Event progress;      // pulsed when one of the above changed
   rt::Timer idle;
-  rt::WaitGroup& busy;     // borrowed from the server
+  rt::WaitGroup& busy;  // borrowed from the server
 };
 
 class PutStreams {

@@ -11,15 +11,17 @@ namespace forebay::native {
 namespace {
 
 Status NoSuchStream(uint64_t handle) {
-  return Status::NotFound("there is no open put {} on this connection; it was finished, or given up for being idle", handle);
+  return Status::NotFound(
+      "there is no open put {} on this connection; it was finished, or given up for being idle", handle);
 }
 
 rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& request) {
   FB_CO_ASSIGN(const wire::PutBeginRequest ask, wire::DecodeBody<wire::PutBeginRequest>(request.body));
   const auto full = [&connection] {
-    return connection.streams().full() ? Status::ResourceExhausted("{} puts of unknown size are open on this connection",
-                                                                   connection.services().options.max_streams)
-                                       : Status();
+    return connection.streams().full()
+               ? Status::ResourceExhausted("{} puts of unknown size are open on this connection",
+                                           connection.services().options.max_streams)
+               : Status();
   };
   FB_CO_TRY(full());
   store::PutOptions options;
@@ -27,8 +29,8 @@ rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& req
   options.size_bytes = ask.size;
   for (const auto& [name, value] : ask.metadata) options.metadata.emplace(name, value);
   FB_CO_ASSIGN(std::unique_ptr<store::ObjectWriter> writer,
-               co_await connection.services().store.Put(request.context, std::string(ask.bucket), std::string(ask.key),
-                                                        std::move(options)));
+               co_await connection.services().store.Put(request.context, std::string(ask.bucket),
+                                                        std::string(ask.key), std::move(options)));
   FB_CO_TRY(full());  // others may have come while the store worked
   FB_CO_TRY(request.Stopped());
   co_return wire::PutBeginReply{.handle = connection.streams().Add(std::move(writer))};
@@ -38,9 +40,11 @@ rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& req
 Status CheckPiece(const PutStream& stream, const wire::PutDataRequest& ask) {
   FB_TRY(stream.status);
   if (ask.offset != stream.announced)
-    return Status::InvalidArgument("a piece at {} follows {} bytes: pieces come in order", ask.offset, stream.announced);
+    return Status::InvalidArgument("a piece at {} follows {} bytes: pieces come in order", ask.offset,
+                                   stream.announced);
   if (stream.ragged)
-    return Status::InvalidArgument("a piece follows one whose size is not a multiple of {}", base::Arena::kPage);
+    return Status::InvalidArgument("a piece follows one whose size is not a multiple of {}",
+                                   base::Arena::kPage);
   if (ask.size > base::kMaxObjectBytes - stream.announced)
     return Status::InvalidArgument("an object has at most {} bytes", base::kMaxObjectBytes);
   return {};
@@ -51,8 +55,8 @@ rt::Task<Status> CheckAndWrite(Request& request, PutStream& stream, const wire::
   uint32_t crc32c = base::kCrc32cEmpty;
   for (const base::Buffer& buffer : data) crc32c = base::Crc32cExtend(crc32c, buffer.view());
   if (crc32c != ask.crc32c)
-    co_return Status::DataLoss("a piece of {} bytes at {} arrived with checksum {:08x} instead of {:08x}", ask.size,
-                               ask.offset, crc32c, ask.crc32c);
+    co_return Status::DataLoss("a piece of {} bytes at {} arrived with checksum {:08x} instead of {:08x}",
+                               ask.size, ask.offset, crc32c, ask.crc32c);
   while (stream.status.ok() && stream.written != ask.offset) co_await stream.progress.Wait();
   for (base::Buffer& buffer : data) {
     FB_CO_TRY(stream.status);
@@ -62,9 +66,11 @@ rt::Task<Status> CheckAndWrite(Request& request, PutStream& stream, const wire::
   co_return stream.status;
 }
 
-rt::Task<Status> TakePiece(Connection& connection, Request& request, PutStream& stream, const wire::PutDataRequest& ask) {
+rt::Task<Status> TakePiece(Connection& connection, Request& request, PutStream& stream,
+                           const wire::PutDataRequest& ask) {
   rt::Semaphore& payload = connection.services().payload;
-  const bool held = co_await payload.Acquire(ask.size, {.token = &request.cancel, .deadline = request.context.deadline});
+  const bool held =
+      co_await payload.Acquire(ask.size, {.token = &request.cancel, .deadline = request.context.deadline});
   if (!held) {
     FB_CO_TRY(request.Stopped());
     co_return Status::DeadlineExceeded("the server had no memory for a piece in time");
@@ -72,7 +78,8 @@ rt::Task<Status> TakePiece(Connection& connection, Request& request, PutStream& 
   const rt::Units units(payload, ask.size);
   FB_CO_TRY(stream.status);
   FB_CO_ASSIGN(std::vector<base::Buffer> data,
-               co_await Fetch(connection, request, *stream.writer, {ask.source, ask.region}, ask.region_offset, ask.size));
+               co_await Fetch(connection, request, *stream.writer, {ask.source, ask.region},
+                              ask.region_offset, ask.size));
   co_return co_await CheckAndWrite(request, stream, ask, std::move(data));
 }
 
@@ -109,7 +116,8 @@ rt::Task<Result<store::ObjectInfo>> Commit(Connection& connection, Request& requ
   FB_CO_TRY(stream->status);
   FB_CO_TRY(request.Stopped());
   if (ask.size != stream->written)
-    co_return Status::DataLoss("a put of {} bytes is to be committed, but {} came", ask.size, stream->written);
+    co_return Status::DataLoss("a put of {} bytes is to be committed, but {} came", ask.size,
+                               stream->written);
   co_return co_await stream->writer->Commit(request.context, ask.crc32c);
 }
 
@@ -124,8 +132,10 @@ rt::Task<Result<wire::EmptyReply>> Abort(Connection& connection, Request& reques
 
 template <typename Body>
 rt::Task<void> Answer(Connection& connection, Request& request, Result<Body> result) {
-  if (result.ok()) (void)co_await connection.Reply(request, *result);
-  else (void)co_await connection.ReplyError(request.header, result.status());
+  if (result.ok())
+    (void)co_await connection.Reply(request, *result);
+  else
+    (void)co_await connection.ReplyError(request.header, result.status());
 }
 
 }  // namespace
@@ -141,7 +151,9 @@ rt::Task<void> HandlePutData(Connection& connection, Request& request) {
 rt::Task<void> HandlePutCommit(Connection& connection, Request& request) {
   const Result<store::ObjectInfo> stored = co_await Commit(connection, request);
   if (stored.ok()) {
-    const wire::StoredReply reply{.size = stored->size_bytes, .version = stored->version, .crc32c = stored->crc32c,
+    const wire::StoredReply reply{.size = stored->size_bytes,
+                                  .version = stored->version,
+                                  .crc32c = stored->crc32c,
                                   .etag = stored->etag};
     (void)co_await connection.Reply(request, reply);
   } else {

@@ -20,7 +20,10 @@ StoredListReply ReplyOf(const TestPeer::Answer& answer) {
 }
 
 wire::PutItem Inline(std::string_view key, std::string_view content, uint64_t at = 0) {
-  return {.bucket = "models", .key = key, .size = content.size(), .crc32c = base::Crc32c(AsBytes(content)),
+  return {.bucket = "models",
+          .key = key,
+          .size = content.size(),
+          .crc32c = base::Crc32c(AsBytes(content)),
           .source_offset = at};
 }
 
@@ -34,7 +37,9 @@ class PutTest : public NativeTest {
     co_return wire::DecodeBody<wire::PutBeginReply>(answer->view.body)->handle;
   }
   static PutDataRequest Piece(uint64_t handle, uint64_t offset, std::string_view content) {
-    return {.handle = handle, .offset = offset, .size = static_cast<uint32_t>(content.size()),
+    return {.handle = handle,
+            .offset = offset,
+            .size = static_cast<uint32_t>(content.size()),
             .crc32c = base::Crc32c(AsBytes(content))};
   }
   rt::Task<Status> Send(TestPeer& peer, uint64_t handle, uint64_t offset, std::string content) {
@@ -52,7 +57,8 @@ TEST_F(PutTest, StoresWhatRidesInTheMessage) {
   Run([this](TestPeer& peer) -> rt::Task<void> {
     auto second = Inline("b", "world", 5);
     second.metadata = {{"color", "blue"}};
-    const auto answer = co_await peer.Call(Type::kPut, PutRequest{{}, {Inline("a", "hello"), second}}, AsBytes("helloworld"));
+    const auto answer =
+        co_await peer.Call(Type::kPut, PutRequest{{}, {Inline("a", "hello"), second}}, AsBytes("helloworld"));
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     if (!answer.ok()) co_return;
     const StoredListReply reply = ReplyOf(*answer);
@@ -71,8 +77,12 @@ TEST_F(PutTest, ReadsALargeObjectFromTheRegion) {
     Bytes memory = Pattern(9 * base::kMiB + 17, 1);
     const ByteView content = ByteView(memory).subspan(1000);
     const auto region = peer.Offer(memory, Direction::kPeerReads);
-    const wire::PutItem item{.bucket = "models", .key = "large", .size = content.size(), .crc32c = base::Crc32c(content),
-                             .source = Source::kRegion, .source_offset = 1000};
+    const wire::PutItem item{.bucket = "models",
+                             .key = "large",
+                             .size = content.size(),
+                             .crc32c = base::Crc32c(content),
+                             .source = Source::kRegion,
+                             .source_offset = 1000};
     const auto answer = co_await peer.Call(Type::kPut, PutRequest{region, {item}});
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     EXPECT_TRUE(co_await Load("large") == AsText(content));
@@ -88,8 +98,11 @@ TEST_F(PutTest, ABatchOfLargeItemsGoesThroughTheWindow) {
     for (size_t i = 0; i < 12; ++i) keys.push_back("k" + std::to_string(i));
     const size_t size = 3 * base::kMiB / 2;
     for (size_t i = 0; i < 12; ++i)
-      put.items.push_back({.bucket = "models", .key = keys[i], .size = size,
-                           .crc32c = base::Crc32c(ByteView(memory).subspan(i * size, size)), .source = Source::kRegion,
+      put.items.push_back({.bucket = "models",
+                           .key = keys[i],
+                           .size = size,
+                           .crc32c = base::Crc32c(ByteView(memory).subspan(i * size, size)),
+                           .source = Source::kRegion,
                            .source_offset = i * size});
     const auto answer = co_await peer.Call(Type::kPut, put);
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
@@ -113,13 +126,21 @@ TEST_F(PutTest, EachItemHasItsOwnOutcome) {
     no_bucket.bucket = "absent";
     wire::PutItem no_key = Inline("", "hello");
     const auto answer = co_await peer.Call(
-        Type::kPut, PutRequest{{}, {Inline("a", "hello"), wrong_sum, absent, beyond, wraps, no_region, no_bucket, no_key}},
+        Type::kPut,
+        PutRequest{{},
+                   {Inline("a", "hello"), wrong_sum, absent, beyond, wraps, no_region, no_bucket, no_key}},
         AsBytes("hello"));
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     if (!answer.ok()) co_return;
     const StoredListReply reply = ReplyOf(*answer);
-    const Code expected[] = {Code::kOk, Code::kDataLoss, Code::kAlreadyExists, Code::kInvalidArgument,
-                             Code::kInvalidArgument, Code::kInvalidArgument, Code::kNotFound, Code::kInvalidArgument};
+    const Code expected[] = {Code::kOk,
+                             Code::kDataLoss,
+                             Code::kAlreadyExists,
+                             Code::kInvalidArgument,
+                             Code::kInvalidArgument,
+                             Code::kInvalidArgument,
+                             Code::kNotFound,
+                             Code::kInvalidArgument};
     for (size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(reply.items[i].code, expected[i]) << i;
     EXPECT_EQ(co_await Load("a"), "hello");
     EXPECT_EQ(co_await Load("there"), "old");
@@ -131,7 +152,10 @@ TEST_F(PutTest, APutFromAWritableRegionIsRefused) {
   Run([](TestPeer& peer) -> rt::Task<void> {
     Bytes memory(4096);
     const auto region = peer.Offer(memory, Direction::kPeerWrites);
-    const wire::PutItem item{.bucket = "models", .key = "a", .size = 4096, .crc32c = base::Crc32c(memory),
+    const wire::PutItem item{.bucket = "models",
+                             .key = "a",
+                             .size = 4096,
+                             .crc32c = base::Crc32c(memory),
                              .source = Source::kRegion};
     auto answer = co_await peer.Call(Type::kPut, PutRequest{region, {item}});
     EXPECT_EQ(ReplyOf(*answer).items[0].code, Code::kInvalidArgument);
@@ -153,7 +177,8 @@ TEST_F(PutTest, PiecesThatAreInFlightTogetherKeepTheirOrder) {
     content += "tail";
     for (size_t at = 0; at < content.size(); at += 4096) {
       const std::string_view piece = std::string_view(content).substr(at, 4096);
-      (void)co_await peer.endpoint->Send(peer.Make(peer.Next(Type::kPutData), Piece(handle, at, piece), AsBytes(piece)));
+      (void)co_await peer.endpoint->Send(
+          peer.Make(peer.Next(Type::kPutData), Piece(handle, at, piece), AsBytes(piece)));
     }
     for (int i = 0; i < 9; ++i) {
       const auto answer = co_await peer.Receive();
@@ -174,7 +199,9 @@ TEST_F(PutTest, ABadPieceEndsTheStream) {
       Status last;
       for (PutDataRequest& piece : pieces) {
         piece.handle = handle;
-        last = (co_await peer.Call(Type::kPutData, piece, AsBytes(std::string_view(page).substr(0, piece.size)))).status();
+        last =
+            (co_await peer.Call(Type::kPutData, piece, AsBytes(std::string_view(page).substr(0, piece.size))))
+                .status();
       }
       EXPECT_FALSE(last.ok()) << why;
       EXPECT_FALSE((co_await Send(peer, handle, 0, page)).ok()) << why;
@@ -189,7 +216,8 @@ TEST_F(PutTest, ABadPieceEndsTheStream) {
     co_await ends("gap", {Piece(0, 4096, page)});
     co_await ends("again", {Piece(0, 0, page), Piece(0, 0, page)});
     co_await ends("beyond the payload", {short_payload});
-    co_await ends("after a ragged one", {Piece(0, 0, std::string_view(page).substr(0, 5)), Piece(0, 5, page)});
+    co_await ends("after a ragged one",
+                  {Piece(0, 0, std::string_view(page).substr(0, 5)), Piece(0, 5, page)});
     co_await ends("overflow", {Piece(0, 0, page), Piece(0, UINT64_MAX, page)});
   });
 }
@@ -214,7 +242,8 @@ TEST_F(PutTest, AnAbortedOrAbandonedStreamLeavesNothing) {
     const uint64_t aborted = co_await Begin(peer, "s");
     EXPECT_EQ((co_await Send(peer, aborted, 0, "hello")).ToString(), "OK");
     EXPECT_TRUE((co_await peer.Call(Type::kPutAbort, wire::PutAbortRequest{aborted})).ok());
-    EXPECT_EQ((co_await peer.Call(Type::kPutAbort, wire::PutAbortRequest{aborted})).status().code(), Code::kNotFound);
+    EXPECT_EQ((co_await peer.Call(Type::kPutAbort, wire::PutAbortRequest{aborted})).status().code(),
+              Code::kNotFound);
     const uint64_t left_open = co_await Begin(peer, "t");
     EXPECT_EQ((co_await Send(peer, left_open, 0, "hello")).ToString(), "OK");
   });  // the connection ends here

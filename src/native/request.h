@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: one request that is being served: its message, its deadline, and what Cancel needs to stop it. The connection owns
-// it from the message's arrival to its reply.
-// Reactor-local.
+// Request: one request that is being served: its message, its deadline, and what Cancel needs to stop it. The
+// connection owns it from the message's arrival to its reply. Reactor-local.
 #pragma once
 
 #include <utility>
@@ -17,12 +16,14 @@ namespace forebay::native {
 
 struct Request {
   /// `view` is of `bytes`: moving a vector leaves its memory where it is.
-  Request(rt::Reactor& reactor, Bytes bytes, const wire::MessageView& view, TenantId tenant, base::TimePoint deadline)
+  Request(rt::Reactor& reactor, Bytes bytes, const wire::MessageView& view, TenantId tenant,
+          base::TimePoint deadline)
       : message(std::move(bytes)),
         header(view.header),
         body(view.body),
         payload(view.payload),
-        context{.reactor = reactor, .tenant = tenant, .operation = view.header.operation, .deadline = deadline},
+        context{
+            .reactor = reactor, .tenant = tenant, .operation = view.header.operation, .deadline = deadline},
         transfers(reactor),
         cancels(reactor) {}
 
@@ -30,7 +31,8 @@ struct Request {
   Status Stopped() const {
     if (cancel.cancelled()) return Status::Cancelled("the request was cancelled");
     if (context.reactor.Now() >= context.deadline)
-      return Status::DeadlineExceeded("the deadline passed while the server worked on a {}", wire::TypeName(header.type));
+      return Status::DeadlineExceeded("the deadline passed while the server worked on a {}",
+                                      wire::TypeName(header.type));
     return {};
   }
 

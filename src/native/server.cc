@@ -23,8 +23,8 @@ fabric::EndpointOptions EndpointOptionsOf() {
 /// The connections of one reactor.
 class Server::Shard {
  public:
-  Shard(rt::Reactor& home, store::ObjectStore& store, auth::SessionTable& sessions, const ServerOptions& options,
-        base::Log& log, std::atomic<size_t>& connections)
+  Shard(rt::Reactor& home, store::ObjectStore& store, auth::SessionTable& sessions,
+        const ServerOptions& options, base::Log& log, std::atomic<size_t>& connections)
       : reactor(home),
         payload_(home, options.reactor_window_bytes),
         busy_(home),
@@ -74,8 +74,8 @@ class Server::Shard {
   std::atomic<size_t>& connections_count_;
 };
 
-Server::Server(ServerOptions options, fabric::Fabric& fabric, store::ObjectStore& store, auth::SessionTable& sessions,
-               std::vector<rt::Reactor*> reactors, base::Log& log)
+Server::Server(ServerOptions options, fabric::Fabric& fabric, store::ObjectStore& store,
+               auth::SessionTable& sessions, std::vector<rt::Reactor*> reactors, base::Log& log)
     : options_(std::move(options)), fabric_(fabric), log_(log), home_(*reactors.front()), accepting_(home_) {
   for (rt::Reactor* reactor : reactors)
     shards_.push_back(std::make_unique<Shard>(*reactor, store, sessions, options_, log_, connections_));
@@ -84,14 +84,16 @@ Server::Server(ServerOptions options, fabric::Fabric& fabric, store::ObjectStore
 Server::~Server() = default;
 
 rt::Task<Status> Server::Start() {
-  if (options_.request_window_bytes < base::kMaxChunkBytes || options_.reactor_window_bytes < options_.request_window_bytes)
-    co_return Status::InvalidArgument("windows of {} for a request and {} for a reactor: one chunk is {}, and a request's "
-                                      "must fit the reactor's",
-                                      base::FormatSize(options_.request_window_bytes),
-                                      base::FormatSize(options_.reactor_window_bytes), base::FormatSize(base::kMaxChunkBytes));
+  if (options_.request_window_bytes < base::kMaxChunkBytes ||
+      options_.reactor_window_bytes < options_.request_window_bytes)
+    co_return Status::InvalidArgument(
+        "windows of {} for a request and {} for a reactor: one chunk is {}, and a request's "
+        "must fit the reactor's",
+        base::FormatSize(options_.request_window_bytes), base::FormatSize(options_.reactor_window_bytes),
+        base::FormatSize(base::kMaxChunkBytes));
   if (options_.name.size() > wire::kMaxPeerNameBytes)
-    co_return Status::InvalidArgument("the server's name has {} bytes; at most {} are allowed", options_.name.size(),
-                                      wire::kMaxPeerNameBytes);
+    co_return Status::InvalidArgument("the server's name has {} bytes; at most {} are allowed",
+                                      options_.name.size(), wire::kMaxPeerNameBytes);
   FB_CO_ASSIGN(listener_, fabric_.Listen(home_, options_.listen, EndpointOptionsOf()));
   address_ = listener_->address();
   home_.Spawn(accepting_, AcceptLoop());
@@ -115,7 +117,8 @@ void Server::Adopt(Shard& shard, std::unique_ptr<fabric::Endpoint> endpoint) {
   if (connections_.fetch_add(1, std::memory_order_relaxed) >= options_.max_connections) {
     connections_.fetch_sub(1, std::memory_order_relaxed);
     log_.Warning("a data connection was refused: {} are open", options_.max_connections);
-    shard.reactor.Post([&shard, refused = std::move(endpoint)]() mutable { shard.Refuse(std::move(refused)); });
+    shard.reactor.Post(
+        [&shard, refused = std::move(endpoint)]() mutable { shard.Refuse(std::move(refused)); });
     return;
   }
   shard.reactor.Post([&shard, adopted = std::move(endpoint)]() mutable { shard.Serve(std::move(adopted)); });

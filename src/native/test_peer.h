@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TestPeer: a client of the data plane that does exactly what a test says, right or wrong. For native's tests only.
-// Reactor-local.
+// TestPeer: a client of the data plane that does exactly what a test says, right or wrong. For native's tests
+// only. Reactor-local.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,8 @@ class TestPeer {
     std::ranges::fill(wire::MacOf(answer.bytes), std::byte{0});
     if (!mac_.Verify(tag, wire::SignedPart(answer.bytes, answer.view.payload.size())))
       co_return Status::Internal("the server's MAC is wrong");
-    if (answer.view.header.counter != ++received_) co_return Status::Internal("the server's counter is wrong");
+    if (answer.view.header.counter != ++received_)
+      co_return Status::Internal("the server's counter is wrong");
     co_return answer;
   }
   /// Sends and gives the answer of that request: errors of the server come as a Status.
@@ -75,7 +76,8 @@ class TestPeer {
   /// Offers `memory`, for the server to write into or to read from.
   wire::RegionRef Offer(MutableByteView memory, fabric::Direction direction) {
     const auto token = endpoint->Offer(memory, direction, base::kNever);
-    return {.key = token->key, .length = token->length, .writable = direction == fabric::Direction::kPeerWrites};
+    return {
+        .key = token->key, .length = token->length, .writable = direction == fabric::Direction::kPeerWrites};
   }
 
   const std::unique_ptr<fabric::Endpoint> endpoint;

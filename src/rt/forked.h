@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forked: a coroutine that runs at once, as far as it can without suspending, and frees itself at its end. For the parts of
-// one piece of work: what they share (a count of those running, an event) belongs to the whole, which waits for all of them
-// before it ends. A part that never suspends costs one frame from the thread's free list.
-// Reactor-local.
+// Forked: a coroutine that runs at once, as far as it can without suspending, and frees itself at its end.
+// For the parts of one piece of work: what they share (a count of those running, an event) belongs to the
+// whole, which waits for all of them before it ends. A part that never suspends costs one frame from the
+// thread's free list. Reactor-local.
 #pragma once
 
 #include <coroutine>

@@ -8,7 +8,8 @@
 
 namespace forebay::wire {
 
-static_assert(std::endian::native == std::endian::little, "the wire is little-endian and headers are copied as they are");
+static_assert(std::endian::native == std::endian::little,
+              "the wire is little-endian and headers are copied as they are");
 static_assert(sizeof(HeaderLayout) == kHeaderBytes);
 static_assert(offsetof(HeaderLayout, magic) == 0 && offsetof(HeaderLayout, version) == 4 &&
               offsetof(HeaderLayout, type) == 5 && offsetof(HeaderLayout, flags) == 6 &&
@@ -23,15 +24,24 @@ bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kPutAbort
 
 std::string_view TypeName(Type type) {
   switch (type) {
-    case Type::kHello: return "Hello";
-    case Type::kGet: return "Get";
-    case Type::kPut: return "Put";
-    case Type::kExists: return "Exists";
-    case Type::kCancel: return "Cancel";
-    case Type::kPutBegin: return "PutBegin";
-    case Type::kPutData: return "PutData";
-    case Type::kPutCommit: return "PutCommit";
-    case Type::kPutAbort: return "PutAbort";
+    case Type::kHello:
+      return "Hello";
+    case Type::kGet:
+      return "Get";
+    case Type::kPut:
+      return "Put";
+    case Type::kExists:
+      return "Exists";
+    case Type::kCancel:
+      return "Cancel";
+    case Type::kPutBegin:
+      return "PutBegin";
+    case Type::kPutData:
+      return "PutData";
+    case Type::kPutCommit:
+      return "PutCommit";
+    case Type::kPutAbort:
+      return "PutAbort";
   }
   return "unknown";
 }
@@ -41,19 +51,23 @@ MutableByteView MacOf(MutableByteView message) { return message.subspan(kMacOffs
 Result<MessageView> DecodeMessage(ByteView message) {
   HeaderLayout raw;
   if (message.size() < sizeof(raw))
-    return Status::InvalidArgument("a message of {} bytes is shorter than a header of {}", message.size(), sizeof(raw));
+    return Status::InvalidArgument("a message of {} bytes is shorter than a header of {}", message.size(),
+                                   sizeof(raw));
   std::memcpy(&raw, message.data(), sizeof(raw));
-  if (raw.magic != kMagic) return Status::InvalidArgument("a message starts with {:#010x} instead of FBY1", raw.magic);
+  if (raw.magic != kMagic)
+    return Status::InvalidArgument("a message starts with {:#010x} instead of FBY1", raw.magic);
   if (raw.version != kVersion)
-    return Status::InvalidArgument("a message has wire version {}; this side speaks {}", raw.version, kVersion);
+    return Status::InvalidArgument("a message has wire version {}; this side speaks {}", raw.version,
+                                   kVersion);
   if (raw.header_bytes != kHeaderBytes || raw.reserved != 0 || (raw.flags & ~kFlagReply) != 0)
     return Status::InvalidArgument("a message header of version 1 has {} bytes, flags {:#x}, reserved {:#x}",
                                    raw.header_bytes, raw.flags, raw.reserved);
   // 64-bit arithmetic: the sum of two 32-bit lengths cannot wrap.
   const uint64_t expected = uint64_t{kHeaderBytes} + raw.body_bytes + raw.payload_bytes;
-  if (expected != message.size() || expected > base::kMaxMessageBytes || raw.payload_bytes > base::kMaxInlineBytes)
-    return Status::InvalidArgument("a message of {} bytes announces {} of body and {} of payload", message.size(),
-                                   raw.body_bytes, raw.payload_bytes);
+  if (expected != message.size() || expected > base::kMaxMessageBytes ||
+      raw.payload_bytes > base::kMaxInlineBytes)
+    return Status::InvalidArgument("a message of {} bytes announces {} of body and {} of payload",
+                                   message.size(), raw.body_bytes, raw.payload_bytes);
   const bool reply = (raw.flags & kFlagReply) != 0;
   if (raw.status > static_cast<uint32_t>(Code::kUnauthenticated) || (raw.status != 0 && !reply))
     return Status::InvalidArgument("a {} carries status {}", reply ? "reply" : "request", raw.status);

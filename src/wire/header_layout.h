@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixed header as it lies in memory and on the wire: every field is naturally aligned and little-endian. Private to
-// wire; others use Header.
-// Immutable: a layout.
+// The fixed header as it lies in memory and on the wire: every field is naturally aligned and little-endian.
+// Private to wire; others use Header. Immutable: a layout.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data plane's messages, wire version 1: a fixed header, a body of its type, and payload that rides along. Used by
-// native (server) and client. The grammar and an example in hex are in docs/formats/data-plane.md. Decoding takes hostile
-// bytes: every field is checked against base/limits.h before it is used, and strings are views into the message, which
-// must outlive the decoded body. Signing is auth's: this folder only knows where the MAC stands.
-// Thread-safe: values and pure functions.
+// The data plane's messages, wire version 1: a fixed header, a body of its type, and payload that rides
+// along. Used by native (server) and client. The grammar and an example in hex are in
+// docs/formats/data-plane.md. Decoding takes hostile bytes: every field is checked against base/limits.h
+// before it is used, and strings are views into the message, which must outlive the decoded body. Signing is
+// auth's: this folder only knows where the MAC stands. Thread-safe: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -49,15 +49,15 @@ std::string_view TypeName(Type type);
 
 /// What the fixed header says, without the parts that follow from it.
 struct Header {
-  Type type = Type::kHello;     // any number: the receiver answers those it does not know
+  Type type = Type::kHello;  // any number: the receiver answers those it does not know
   bool reply = false;
-  Code status = Code::kOk;      // of a reply; an error's body is ErrorReply
+  Code status = Code::kOk;  // of a reply; an error's body is ErrorReply
   uint64_t session = 0;
-  uint64_t counter = 0;         // 1, 2, 3 ... in each direction
+  uint64_t counter = 0;  // 1, 2, 3 ... in each direction
   TenantId tenant = TenantId::kNone;
   OperationId operation;
-  uint64_t deadline_us = 0;     // time left when it was sent; 0 = none
-  uint64_t request = 0;         // chosen by the client, the same in the reply
+  uint64_t deadline_us = 0;  // time left when it was sent; 0 = none
+  uint64_t request = 0;      // chosen by the client, the same in the reply
   friend bool operator==(const Header&, const Header&) = default;
 };
 
@@ -72,7 +72,8 @@ struct MessageView {
 Result<MessageView> DecodeMessage(ByteView message);
 /// The 16 bytes of the MAC; `message` has at least a header.
 MutableByteView MacOf(MutableByteView message);
-/// The bytes that the MAC is made of, once MacOf is zero: header and body, not the payload (its CRC32C is in the body).
+/// The bytes that the MAC is made of, once MacOf is zero: header and body, not the payload (its CRC32C is in
+/// the body).
 inline ByteView SignedPart(ByteView message, size_t payload_bytes) {
   return message.first(message.size() - payload_bytes);
 }
@@ -112,9 +113,9 @@ struct GetItem {
   std::string_view bucket;
   std::string_view key;
   uint64_t offset = 0;
-  uint64_t length = 0;         // at most; cut at the object's end
+  uint64_t length = 0;  // at most; cut at the object's end
   uint64_t region_offset = 0;
-  std::string_view if_match;   // empty: any version
+  std::string_view if_match;  // empty: any version
 };
 struct GetRequest {
   bool inline_allowed = false;  // all results may ride in the reply, when they fit kMaxInlineBytes together
@@ -127,7 +128,7 @@ struct GetItemReply {
   uint64_t size = 0;         // bytes delivered
   uint64_t total_size = 0;
   uint64_t version = 0;
-  uint32_t crc32c = 0;       // of the bytes delivered
+  uint32_t crc32c = 0;  // of the bytes delivered
   std::string_view etag;
 };
 struct GetReply {
@@ -142,7 +143,7 @@ struct PutItem {
   uint64_t size = 0;
   uint32_t crc32c = 0;
   Condition condition = Condition::kNone;
-  std::string_view etag;       // with kIfMatch
+  std::string_view etag;  // with kIfMatch
   Source source = Source::kPayload;
   uint64_t source_offset = 0;  // in the payload or the region
   MetadataView metadata;
@@ -185,11 +186,11 @@ struct PutBeginReply {
 };
 struct PutDataRequest {
   uint64_t handle = 0;
-  uint64_t offset = 0;   // of the piece in the object: pieces come in order
-  uint32_t size = 0;     // 1 to kMaxChunkBytes; a multiple of 4096 unless it is the last piece
+  uint64_t offset = 0;  // of the piece in the object: pieces come in order
+  uint32_t size = 0;    // 1 to kMaxChunkBytes; a multiple of 4096 unless it is the last piece
   uint32_t crc32c = 0;
   Source source = Source::kPayload;
-  RegionRef region;      // with kRegion
+  RegionRef region;  // with kRegion
   uint64_t region_offset = 0;
 };
 struct PutDataReply {
@@ -212,8 +213,9 @@ struct CancelReply {
   bool was_running = false;
 };
 
-/// Header (MAC zero) and body, for `payload_bytes` of payload that the caller appends or sends from where it lies. Bodies
-/// within the limits of this file always encode; what exceeds kMaxMessageBytes is for the caller to see in the size.
+/// Header (MAC zero) and body, for `payload_bytes` of payload that the caller appends or sends from where it
+/// lies. Bodies within the limits of this file always encode; what exceeds kMaxMessageBytes is for the caller
+/// to see in the size.
 template <typename Body>
 Bytes EncodeHead(const Header& header, const Body& body, size_t payload_bytes);
 /// The same with the payload copied behind it.

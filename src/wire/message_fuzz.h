@@ -10,8 +10,8 @@
 
 namespace forebay::wire {
 
-/// Decodes `input` as a message, its body as what its type says; what decodes must encode to the same bytes (checked).
-/// True when the body was understood.
+/// Decodes `input` as a message, its body as what its type says; what decodes must encode to the same bytes
+/// (checked). True when the body was understood.
 bool FuzzOne(ByteView input);
 
 std::vector<Bytes> FuzzCorpus();

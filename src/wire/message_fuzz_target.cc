@@ -8,7 +8,8 @@
 namespace forebay::wire {
 namespace {
 
-/// The codec is a bijection on what it accepts: decoding and encoding gives the message back, but for the MAC.
+/// The codec is a bijection on what it accepts: decoding and encoding gives the message back, but for the
+/// MAC.
 template <typename Body>
 bool Check(const MessageView& message, ByteView input) {
   const auto body = DecodeBody<Body>(message.body);
@@ -22,30 +23,47 @@ bool Check(const MessageView& message, ByteView input) {
 bool CheckReply(const MessageView& message, ByteView input) {
   if (message.header.status != Code::kOk) return Check<ErrorReply>(message, input);
   switch (message.header.type) {
-    case Type::kHello: return Check<HelloReply>(message, input);
-    case Type::kGet: return Check<GetReply>(message, input);
+    case Type::kHello:
+      return Check<HelloReply>(message, input);
+    case Type::kGet:
+      return Check<GetReply>(message, input);
     case Type::kPut:
-    case Type::kExists: return Check<StoredListReply>(message, input);
-    case Type::kCancel: return Check<CancelReply>(message, input);
-    case Type::kPutBegin: return Check<PutBeginReply>(message, input);
-    case Type::kPutData: return Check<PutDataReply>(message, input);
-    case Type::kPutCommit: return Check<StoredReply>(message, input);
-    case Type::kPutAbort: return Check<EmptyReply>(message, input);
+    case Type::kExists:
+      return Check<StoredListReply>(message, input);
+    case Type::kCancel:
+      return Check<CancelReply>(message, input);
+    case Type::kPutBegin:
+      return Check<PutBeginReply>(message, input);
+    case Type::kPutData:
+      return Check<PutDataReply>(message, input);
+    case Type::kPutCommit:
+      return Check<StoredReply>(message, input);
+    case Type::kPutAbort:
+      return Check<EmptyReply>(message, input);
   }
   return false;
 }
 
 bool CheckRequest(const MessageView& message, ByteView input) {
   switch (message.header.type) {
-    case Type::kHello: return Check<HelloRequest>(message, input);
-    case Type::kGet: return Check<GetRequest>(message, input);
-    case Type::kPut: return Check<PutRequest>(message, input);
-    case Type::kExists: return Check<ExistsRequest>(message, input);
-    case Type::kCancel: return Check<CancelRequest>(message, input);
-    case Type::kPutBegin: return Check<PutBeginRequest>(message, input);
-    case Type::kPutData: return Check<PutDataRequest>(message, input);
-    case Type::kPutCommit: return Check<PutCommitRequest>(message, input);
-    case Type::kPutAbort: return Check<PutAbortRequest>(message, input);
+    case Type::kHello:
+      return Check<HelloRequest>(message, input);
+    case Type::kGet:
+      return Check<GetRequest>(message, input);
+    case Type::kPut:
+      return Check<PutRequest>(message, input);
+    case Type::kExists:
+      return Check<ExistsRequest>(message, input);
+    case Type::kCancel:
+      return Check<CancelRequest>(message, input);
+    case Type::kPutBegin:
+      return Check<PutBeginRequest>(message, input);
+    case Type::kPutData:
+      return Check<PutDataRequest>(message, input);
+    case Type::kPutCommit:
+      return Check<PutCommitRequest>(message, input);
+    case Type::kPutAbort:
+      return Check<PutAbortRequest>(message, input);
   }
   return false;
 }
@@ -75,15 +93,24 @@ std::vector<Bytes> FuzzCorpus() {
   add(Type::kHello, false, Code::kOk, HelloRequest{"client"});
   add(Type::kHello, true, Code::kOk, HelloReply{256, 16, 8192, 1 << 20, "server"});
   add(Type::kGet, false, Code::kOk,
-      GetRequest{true, region, {{.bucket = "abc", .key = "k", .length = 9}, {.bucket = "abc", .key = "l", .if_match = "e"}}});
+      GetRequest{
+          true,
+          region,
+          {{.bucket = "abc", .key = "k", .length = 9}, {.bucket = "abc", .key = "l", .if_match = "e"}}});
   add(Type::kGet, true, Code::kOk,
-      GetReply{true, {{.size = 2, .total_size = 9, .version = 1, .crc32c = 4, .etag = "e"},
-                      {.code = Code::kNotFound, .message = "none"}}},
+      GetReply{true,
+               {{.size = 2, .total_size = 9, .version = 1, .crc32c = 4, .etag = "e"},
+                {.code = Code::kNotFound, .message = "none"}}},
       "xy");
   add(Type::kPut, false, Code::kOk,
-      PutRequest{source, {{.bucket = "abc", .key = "k", .size = 5, .condition = Condition::kIfAbsent},
-                          {.bucket = "abc", .key = "l", .condition = Condition::kIfMatch, .etag = "e",
-                           .source = Source::kRegion, .metadata = {{"a", "b"}}}}},
+      PutRequest{source,
+                 {{.bucket = "abc", .key = "k", .size = 5, .condition = Condition::kIfAbsent},
+                  {.bucket = "abc",
+                   .key = "l",
+                   .condition = Condition::kIfMatch,
+                   .etag = "e",
+                   .source = Source::kRegion,
+                   .metadata = {{"a", "b"}}}}},
       "hello");
   add(Type::kPut, true, Code::kOk, StoredListReply{{stored, missing}});
   add(Type::kExists, false, Code::kOk, ExistsRequest{{{"abc", "k"}, {"abc", "l"}}});

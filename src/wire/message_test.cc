@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/message.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "wire/message_fuzz.h"
@@ -29,8 +29,10 @@ Bytes DocumentedExample() {
   std::string hex;
   bool inside = false;
   while (std::getline(page, line)) {
-    if (line.starts_with("```")) inside = line == "```hex";
-    else if (inside) hex += line.substr(4) + "\n";
+    if (line.starts_with("```"))
+      inside = line == "```hex";
+    else if (inside)
+      hex += line.substr(4) + "\n";
   }
   return FromHexText(hex);
 }
@@ -97,7 +99,8 @@ TEST(Message, AByteTooManyIsRefused) {
   Bytes message = DocumentedExample();
   message.push_back(std::byte{0});
   EXPECT_EQ(DecodeMessage(message).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(DecodeBody<GetRequest>(ByteView(message).subspan(kHeaderBytes)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(DecodeBody<GetRequest>(ByteView(message).subspan(kHeaderBytes)).status().code(),
+            Code::kInvalidArgument);
 }
 
 struct BadByte {
@@ -107,10 +110,17 @@ struct BadByte {
 };
 
 TEST(Message, HeaderFieldsOutOfRangeAreRefused) {
-  const BadByte cases[] = {
-      {0, 'X', "magic"},         {4, 2, "version"},    {6, 2, "unknown flag"},          {8, 97, "header_bytes"},
-      {10, 1, "reserved"},       {12, 0x3e, "body"},   {15, 0xff, "body of 4 GiB"},     {16, 1, "payload"},
-      {19, 0xff, "payload of 4 GiB"}, {20, 1, "status in a request"}, {23, 1, "no such status"}};
+  const BadByte cases[] = {{0, 'X', "magic"},
+                           {4, 2, "version"},
+                           {6, 2, "unknown flag"},
+                           {8, 97, "header_bytes"},
+                           {10, 1, "reserved"},
+                           {12, 0x3e, "body"},
+                           {15, 0xff, "body of 4 GiB"},
+                           {16, 1, "payload"},
+                           {19, 0xff, "payload of 4 GiB"},
+                           {20, 1, "status in a request"},
+                           {23, 1, "no such status"}};
   for (const BadByte& bad : cases) {
     Bytes message = DocumentedExample();
     message[bad.at] = static_cast<std::byte>(bad.value);
@@ -119,20 +129,22 @@ TEST(Message, HeaderFieldsOutOfRangeAreRefused) {
 }
 
 TEST(Message, BodyFieldsOutOfRangeAreRefused) {
-  const BadByte cases[] = {{0, 2, "inline_allowed"},   {17, 2, "writable"},     {18, 0, "no items"},
+  const BadByte cases[] = {{0, 2, "inline_allowed"},   {17, 2, "writable"},      {18, 0, "no items"},
                            {19, 0x7f, "32,513 items"}, {20, 64, "bucket of 64"}, {29, 0x80, "key of 32 KiB"},
                            {59, 65, "etag of 65"}};
   for (const BadByte& bad : cases) {
     Bytes message = DocumentedExample();
     message[kHeaderBytes + bad.at] = static_cast<std::byte>(bad.value);
-    EXPECT_EQ(DecodeBody<GetRequest>(ByteView(message).subspan(kHeaderBytes)).status().code(), Code::kInvalidArgument)
+    EXPECT_EQ(DecodeBody<GetRequest>(ByteView(message).subspan(kHeaderBytes)).status().code(),
+              Code::kInvalidArgument)
         << bad.why;
   }
 }
 
 TEST(Message, APayloadBeyondTheInlineLimitIsRefused) {
   const Bytes payload(base::kMaxInlineBytes + 1);
-  EXPECT_EQ(DecodeMessage(EncodeMessage(ExampleHeader(), ExampleGet(), payload)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(DecodeMessage(EncodeMessage(ExampleHeader(), ExampleGet(), payload)).status().code(),
+            Code::kInvalidArgument);
   const Bytes fits(base::kMaxInlineBytes);
   EXPECT_TRUE(DecodeMessage(EncodeMessage(ExampleHeader(), ExampleGet(), fits)).ok());
 }
@@ -147,17 +159,26 @@ TEST(Message, AnUnknownTypeIsStillAMessage) {
 }
 
 TEST(Message, PutCarriesConditionsMetadataAndPayload) {
-  PutItem item{.bucket = "models", .key = "k", .size = 5, .crc32c = 0x9a71bb4c, .condition = Condition::kIfMatch,
-               .etag = "e1", .source = Source::kPayload, .source_offset = 0, .metadata = {{"color", "blue"}, {"n", ""}}};
+  PutItem item{.bucket = "models",
+               .key = "k",
+               .size = 5,
+               .crc32c = 0x9a71bb4c,
+               .condition = Condition::kIfMatch,
+               .etag = "e1",
+               .source = Source::kPayload,
+               .source_offset = 0,
+               .metadata = {{"color", "blue"}, {"n", ""}}};
   item.operation.bytes[3] = std::byte{9};
   PutRequest put;
   put.items = {item};
   Header header = ExampleHeader();
   header.type = Type::kPut;
-  // By hand: region none | 1 item | 6 "models" | 1 "k" | operation | size | crc | if-match "e1" | payload | 0 | 2 pairs.
+  // By hand: region none | 1 item | 6 "models" | 1 "k" | operation | size | crc | if-match "e1" | payload | 0
+  // | 2 pairs.
   const Bytes expected = FromHexText(
       "0000000000000000 0000000000000000 00 0100 0600 6d6f64656c73 0100 6b 00000009000000000000000000000000"
-      "0500000000000000 4cbb719a 02 0200 6531 00 0000000000000000 0200 0500 636f6c6f72 0400 626c7565 0100 6e 0000");
+      "0500000000000000 4cbb719a 02 0200 6531 00 0000000000000000 0200 0500 636f6c6f72 0400 626c7565 0100 6e "
+      "0000");
   const Bytes message = EncodeMessage(header, put, AsBytes("hello"));
   const auto view = DecodeMessage(message);
   ASSERT_TRUE(view.ok());
@@ -219,8 +240,13 @@ TEST(Message, ALongErrorIsCut) {
 }
 
 TEST(Message, StreamBodiesRoundTrip) {
-  const PutDataRequest data{.handle = 3, .offset = 1 << 20, .size = 4096, .crc32c = 77, .source = Source::kRegion,
-                            .region = {.key = 9, .length = 4096}, .region_offset = 0};
+  const PutDataRequest data{.handle = 3,
+                            .offset = 1 << 20,
+                            .size = 4096,
+                            .crc32c = 77,
+                            .source = Source::kRegion,
+                            .region = {.key = 9, .length = 4096},
+                            .region_offset = 0};
   const Bytes message = EncodeMessage(ExampleHeader(), data);
   const auto decoded = DecodeBody<PutDataRequest>(ByteView(message).subspan(kHeaderBytes));
   ASSERT_TRUE(decoded.ok());

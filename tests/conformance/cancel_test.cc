@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a call has returned, whatever the outcome, no byte of its buffer changes: neither with a server that is stopped in the
-// middle and goes on later, nor over a thousand calls that end early at random.
+// After a call has returned, whatever the outcome, no byte of its buffer changes: neither with a server that
+// is stopped in the middle and goes on later, nor over a thousand calls that end early at random.
 #include <algorithm>
 #include <future>
 #include <thread>
@@ -42,7 +42,8 @@ class CancelPlane : public DataPlaneSuite {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, CancelPlane, EachFabric(), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, CancelPlane, EachFabric(),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(CancelPlane, AServerStoppedInTheMiddleOfATransferWritesNothingLater) {
   ASSERT_TRUE(Put("flush", Pattern(200'000, 5)));
@@ -51,7 +52,8 @@ TEST_P(CancelPlane, AServerStoppedInTheMiddleOfATransferWritesNothingLater) {
   for (const int after_us : {0, 500, 2000}) {
     base::TimePoint began;
     {
-      auto call = std::async(std::launch::async, [&] { return Get("a", into, {}, std::chrono::milliseconds(300)); });
+      auto call =
+          std::async(std::launch::async, [&] { return Get("a", into, {}, std::chrono::milliseconds(300)); });
       std::this_thread::sleep_for(std::chrono::microseconds(after_us));
       const Stopped stopped(server_thread_->reactor());
       began = clock_.Now();
@@ -84,13 +86,16 @@ TEST_P(CancelPlane, AServerStoppedInTheMiddleOfAPutReadsNothingLater) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const Stopped stopped(server_thread_->reactor());
     (void)call.get();
-    std::ranges::fill(content, std::byte{0x5a});  // the caller's again: the server must not take this for the content
+    std::ranges::fill(content,
+                      std::byte{0x5a});  // the caller's again: the server must not take this for the content
   }
   Flush();
   Bytes into(before.size());
   const auto got = Get("k", into);
-  if (got) EXPECT_TRUE(into == before);  // whole and old, or not at all
-  else EXPECT_EQ(got.error().code, Code::kNotFound);
+  if (got)
+    EXPECT_TRUE(into == before);  // whole and old, or not at all
+  else
+    EXPECT_EQ(got.error().code, Code::kNotFound);
 }
 
 TEST_P(CancelPlane, AThousandCallsThatEndEarlyLeaveTheirBuffersAlone) {
@@ -134,7 +139,8 @@ TEST_P(CancelPlane, AThousandCallsThatEndEarlyLeaveTheirBuffersAlone) {
   EXPECT_EQ(changed, 0u);
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(early, kWorkers * kRounds / 10);  // otherwise the deadlines were too generous for this machine
-  std::cout << early << " of " << kWorkers * kRounds << " calls ended early, " << sessions_opened_ << " sessions\n";
+  std::cout << early << " of " << kWorkers * kRounds << " calls ended early, " << sessions_opened_
+            << " sessions\n";
 }
 
 }  // namespace

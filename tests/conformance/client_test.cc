@@ -2,7 +2,6 @@
 // The installed API against a whole server: control plane over gRPC, data plane over tcp, memory store.
 #include "forebay/client.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <filesystem>
 #include <future>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "auth/credentials.h"
 #include "auth/rpc_auth.h"
@@ -41,8 +42,11 @@ class ClientTest : public testing::Test {
         log_(base::Log::Discard()),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
-        authenticator_([this](std::string_view id) { return id == credentials_.id ? std::optional(credentials_) : std::nullopt; },
-                       clock_) {
+        authenticator_(
+            [this](std::string_view id) {
+              return id == credentials_.id ? std::optional(credentials_) : std::nullopt;
+            },
+            clock_) {
     char pattern[] = "/tmp/forebay-client-test-XXXXXX";
     directory_ = mkdtemp(pattern);
     EXPECT_EQ(credentials_.Save(directory_ + "/credentials", random_).ToString(), "OK");
@@ -54,13 +58,18 @@ class ClientTest : public testing::Test {
   }
 
   void StartServer(const std::string& listen = "127.0.0.1:0") {
-    data_ = std::make_unique<native::Server>(native::ServerOptions{.listen = "127.0.0.1:0"}, fabric_, store_, sessions_,
-                                             std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
+    data_ =
+        std::make_unique<native::Server>(native::ServerOptions{.listen = "127.0.0.1:0"}, fabric_, store_,
+                                         sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
     EXPECT_EQ(thread_->Run([this] { return data_->Start(); }).ToString(), "OK");
     auto control = control::ControlServer::Start(
         {.listen = listen, .data_endpoint = data_->address(), .fabric = "tcp", .version = "test"},
-        {.store = store_, .sessions = sessions_, .authenticator = authenticator_, .reactors = {&thread_->reactor()},
-         .clock = clock_, .log = *log_});
+        {.store = store_,
+         .sessions = sessions_,
+         .authenticator = authenticator_,
+         .reactors = {&thread_->reactor()},
+         .clock = clock_,
+         .log = *log_});
     EXPECT_TRUE(control.ok()) << control.status().ToString();
     control_ = *std::move(control);
   }
@@ -69,7 +78,9 @@ class ClientTest : public testing::Test {
     if (data_) thread_->Run([this] { return data_->Stop(base::Duration::zero()); });
   }
   ClientOptions Options(unsigned connections = 2) const {
-    return {.server = control_->address(), .credentials_path = directory_ + "/credentials", .connections = connections,
+    return {.server = control_->address(),
+            .credentials_path = directory_ + "/credentials",
+            .connections = connections,
             .timeout = std::chrono::seconds(30)};
   }
   std::unique_ptr<Client> Connect(unsigned connections = 2) {
@@ -143,7 +154,8 @@ TEST_F(ClientTest, AMissingBucketNamesTheCommand) {
   const auto client = Connect();
   const auto put = client->Put("absent", "a", AsBytes("x"));
   EXPECT_EQ(put.error().code, Code::kNotFound);
-  EXPECT_EQ(put.error().message, "bucket `absent` does not exist; create it with: forebay bucket create absent");
+  EXPECT_EQ(put.error().message,
+            "bucket `absent` does not exist; create it with: forebay bucket create absent");
 }
 
 TEST_F(ClientTest, BatchesShareOneRegion) {
@@ -227,10 +239,12 @@ TEST_F(ClientTest, AReaderGivesOneVersionWhateverHappens) {
     return all;
   };
   EXPECT_TRUE(read({}) == content);
-  EXPECT_TRUE(std::ranges::equal(read({.offset = 5, .length = 3 * base::kMiB}), ByteView(content).subspan(5, 3 * base::kMiB)));
+  EXPECT_TRUE(std::ranges::equal(read({.offset = 5, .length = 3 * base::kMiB}),
+                                 ByteView(content).subspan(5, 3 * base::kMiB)));
   EXPECT_TRUE(read({.offset = content.size()}).empty());
   EXPECT_TRUE(read({.length = 0}).empty());
-  EXPECT_EQ(client->OpenReader("models", "a", {.offset = content.size() + 1}).error().code, Code::kOutOfRange);
+  EXPECT_EQ(client->OpenReader("models", "a", {.offset = content.size() + 1}).error().code,
+            Code::kOutOfRange);
   EXPECT_EQ(client->OpenReader("models", "absent").error().code, Code::kNotFound);
 
   // Overwritten in the middle: an error, never a mixture.
@@ -270,15 +284,18 @@ TEST_F(ClientTest, CallbacksKeepADeepQueueWithoutThreads) {
       if (!got || memory[slot] != content) ++wrong;
       Bytes into(1);
       if (done == 0 && client->Get("models", "a", into).error().code != Code::kFailedPrecondition) ++wrong;
-      if (++done == kGets) all.set_value();
-      else next(slot);
+      if (++done == kGets)
+        all.set_value();
+      else
+        next(slot);
     });
   };
   for (size_t slot = 0; slot < memory.size(); ++slot) next(slot);
   all.get_future().wait();
   EXPECT_EQ(wrong, 0);
   std::promise<std::expected<PutResult, Error>> put;
-  client->PutAsync("models", "b", content, {}, [&](std::expected<PutResult, Error> result) { put.set_value(result); });
+  client->PutAsync("models", "b", content, {},
+                   [&](std::expected<PutResult, Error> result) { put.set_value(result); });
   EXPECT_EQ(put.get_future().get()->size, 4096u);
 }
 
@@ -287,7 +304,8 @@ TEST_F(ClientTest, TheEndOfAClientFailsWhatIsInFlight) {
   ASSERT_TRUE(client->Put("models", "a", Pattern(64 * base::kMiB, 4)));
   Bytes into(64 * base::kMiB);
   std::promise<std::expected<GetResult, Error>> got;
-  client->GetAsync("models", "a", into, {}, [&](std::expected<GetResult, Error> result) { got.set_value(std::move(result)); });
+  client->GetAsync("models", "a", into, {},
+                   [&](std::expected<GetResult, Error> result) { got.set_value(std::move(result)); });
   client.reset();
   auto future = got.get_future();
   ASSERT_EQ(future.wait_for(std::chrono::seconds(0)), std::future_status::ready);
@@ -307,7 +325,8 @@ TEST_F(ClientTest, ARestartedServerIsFoundAgain) {
   EXPECT_EQ(refused.error().code, Code::kUnavailable);
   StartServer(address);
   std::expected<GetResult, Error> got = std::unexpected(Error{});
-  for (int attempt = 0; attempt < 100 && !got; ++attempt) {  // gRPC waits a second or so before it connects again
+  for (int attempt = 0; attempt < 100 && !got;
+       ++attempt) {  // gRPC waits a second or so before it connects again
     if (attempt != 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     got = client->Get("models", "a", into);
   }

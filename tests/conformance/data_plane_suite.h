@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataPlaneSuite: the client's data pool against the data-plane server, over every fabric, each side on its own reactor thread,
-// with the memory store. No control plane: sessions come straight from the table.
+// DataPlaneSuite: the client's data pool against the data-plane server, over every fabric, each side on its
+// own reactor thread, with the memory store. No control plane: sessions come straight from the table.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "auth/session_table.h"
 #include "base/checksum.h"
@@ -33,8 +33,10 @@ struct FabricChoice {
 
 inline auto EachFabric() {
   return testing::Values(
-      FabricChoice{"memory", "anywhere:0", [](base::Random& random) { return std::make_unique<fabric::MemoryFabric>(random); }},
-      FabricChoice{"tcp", "127.0.0.1:0", [](base::Random& random) { return std::make_unique<fabric::TcpFabric>(random); }});
+      FabricChoice{"memory", "anywhere:0",
+                   [](base::Random& random) { return std::make_unique<fabric::MemoryFabric>(random); }},
+      FabricChoice{"tcp", "127.0.0.1:0",
+                   [](base::Random& random) { return std::make_unique<fabric::TcpFabric>(random); }});
 }
 
 inline uint64_t SuiteSeed() {
@@ -60,11 +62,15 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
         log_(base::Log::Discard()),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
-        server_({.listen = GetParam().address}, *fabric_, store_, sessions_, {&server_thread_->reactor()}, *log_),
-        pool_(client_thread_->reactor(), *fabric_, threads_,
-              [this](base::Duration) { return OpenSession(); }, lanes) {
+        server_({.listen = GetParam().address}, *fabric_, store_, sessions_, {&server_thread_->reactor()},
+                *log_),
+        pool_(
+            client_thread_->reactor(), *fabric_, threads_, [this](base::Duration) { return OpenSession(); },
+            lanes) {
     EXPECT_EQ(server_thread_->Run([this] { return server_.Start(); }).ToString(), "OK");
-    EXPECT_EQ(server_thread_->Run([this] { return store_.CreateBucket(context_, {.name = "models"}); }).ToString(), "OK");
+    EXPECT_EQ(
+        server_thread_->Run([this] { return store_.CreateBucket(context_, {.name = "models"}); }).ToString(),
+        "OK");
   }
   ~DataPlaneSuite() override {
     client_thread_->Run([this] { return pool_.Close(Status::Unavailable("the test is over")); });
@@ -75,7 +81,8 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
     server_thread_->Run([this] { return server_.Stop(base::Duration::zero()); });
   }
   Result<client::DataTarget> OpenSession() {
-    FB_ASSIGN(auth::OpenedSession opened, sessions_.Open(TenantId::kRoot, auth::RightSet::All(), secret_, {}));
+    FB_ASSIGN(auth::OpenedSession opened,
+              sessions_.Open(TenantId::kRoot, auth::RightSet::All(), secret_, {}));
     ++sessions_opened_;
     return client::DataTarget{.key = {.id = opened.id, .tenant = TenantId::kRoot, .key = opened.key},
                               .endpoint = server_.address(),
@@ -86,8 +93,11 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
   /// On the client's thread.
   std::expected<GetResult, Error> Get(const std::string& key, MutableByteView into, GetOptions options = {},
                                       base::Duration timeout = std::chrono::seconds(60)) {
-    const GetItem item{.bucket = "models", .key = key, .region_offset = 0,
-                       .length = std::min<uint64_t>(options.length, into.size()), .offset = options.offset,
+    const GetItem item{.bucket = "models",
+                       .key = key,
+                       .region_offset = 0,
+                       .length = std::min<uint64_t>(options.length, into.size()),
+                       .offset = options.offset,
                        .if_match = options.if_match};
     auto results = GetBatch({&item, 1}, into, timeout);
     if (!results.ok()) return std::unexpected(client::ToError(results.status()));
@@ -103,8 +113,13 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
     });
   }
   std::expected<PutResult, Error> Put(const std::string& key, ByteView content, PutOptions options = {}) {
-    const PutItem item{.bucket = "models", .key = key, .region_offset = 0, .length = content.size(),
-                       .if_absent = options.if_absent, .if_match = options.if_match, .metadata = options.metadata};
+    const PutItem item{.bucket = "models",
+                       .key = key,
+                       .region_offset = 0,
+                       .length = content.size(),
+                       .if_absent = options.if_absent,
+                       .if_match = options.if_match,
+                       .metadata = options.metadata};
     auto results = PutBatch({&item, 1}, content);
     if (!results.ok()) return std::unexpected(client::ToError(results.status()));
     return results->front();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data_plane_suite.h"
-
 #include "rt/when_all.h"
 
 namespace forebay {
@@ -10,8 +9,9 @@ class DataPlane : public DataPlaneSuite {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, DataPlane, EachFabric(), [](const auto& info) { return info.param.name; });
 
 TEST_P(DataPlane, EverySizeRoundTrips) {
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097}, size_t{8192}, size_t{8193},
-                            size_t{65536}, size_t{65537}, base::kMiB, base::kMiB + 1, 13 * base::kMiB + 5}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097}, size_t{8192}, size_t{8193},
+        size_t{65536}, size_t{65537}, base::kMiB, base::kMiB + 1, 13 * base::kMiB + 5}) {
     const Bytes content = Pattern(size, size + 1);
     const auto put = Put("k" + std::to_string(size), content, {.metadata = {{"color", "blue"}}});
     ASSERT_TRUE(put) << size << " " << put.error().message;
@@ -24,7 +24,8 @@ TEST_P(DataPlane, EverySizeRoundTrips) {
     EXPECT_EQ(got->etag, put->etag);
     EXPECT_EQ(got->crc32c, base::Crc32c(content));
     EXPECT_TRUE(std::equal(content.begin(), content.end(), into.begin())) << size;
-    EXPECT_TRUE(std::all_of(into.end() - 10, into.end(), [](std::byte b) { return b == std::byte{0}; })) << size;
+    EXPECT_TRUE(std::all_of(into.end() - 10, into.end(), [](std::byte b) { return b == std::byte{0}; }))
+        << size;
   }
 }
 
@@ -53,7 +54,8 @@ TEST_P(DataPlane, BatchesKeepItemsApart) {
   std::vector<GetItem> gets;
   for (size_t i = 0; i < 64; ++i) {
     const std::string key = "batch/" + std::to_string(i);
-    puts.push_back({.bucket = i == 5 ? "absent" : "models", .key = key, .region_offset = i * 5000, .length = 5000});
+    puts.push_back(
+        {.bucket = i == 5 ? "absent" : "models", .key = key, .region_offset = i * 5000, .length = 5000});
     gets.push_back({.bucket = "models", .key = key, .region_offset = (63 - i) * 5000, .length = 5000});
   }
   const auto stored = PutBatch(puts, content);
@@ -68,8 +70,10 @@ TEST_P(DataPlane, BatchesKeepItemsApart) {
   for (size_t i = 0; i < 64; ++i) {
     EXPECT_EQ((*got)[i].has_value(), i != 5) << i;
     if (i == 5) continue;
-    EXPECT_TRUE(std::equal(content.begin() + static_cast<long>(i * 5000), content.begin() + static_cast<long>(i * 5000 + 5000),
-                           memory.begin() + static_cast<long>((63 - i) * 5000))) << i;
+    EXPECT_TRUE(std::equal(content.begin() + static_cast<long>(i * 5000),
+                           content.begin() + static_cast<long>(i * 5000 + 5000),
+                           memory.begin() + static_cast<long>((63 - i) * 5000)))
+        << i;
   }
 }
 
@@ -108,15 +112,16 @@ TEST_P(DataPlane, AStreamOfPiecesBecomesOneObject) {
     FB_CO_ASSIGN(client::DataSession* const session, co_await pool_.Next(deadline));
     FB_CO_ASSIGN(const auto hold, session->Hold());
     FB_CO_ASSIGN(const uint64_t handle,
-                 co_await client::BeginStream(*session, {"models", "stream"}, {}, OperationId::Generate(random_), deadline));
+                 co_await client::BeginStream(*session, {"models", "stream"}, {},
+                                              OperationId::Generate(random_), deadline));
     std::vector<rt::Task<Status>> pieces;  // all in flight at once
     for (size_t at = 0; at < content.size(); at += base::kMiB) {
       const ByteView piece = ByteView(content).subspan(at, std::min<size_t>(base::kMiB, content.size() - at));
       pieces.push_back(client::SendPiece(*session, handle, at, piece, base::Crc32c(piece), deadline));
     }
     for (const Status& sent : co_await rt::WhenAll(std::move(pieces))) FB_CO_TRY(sent);
-    FB_CO_ASSIGN(const PutResult put,
-                 co_await client::CommitStream(*session, handle, content.size(), base::Crc32c(content), deadline));
+    FB_CO_ASSIGN(const PutResult put, co_await client::CommitStream(*session, handle, content.size(),
+                                                                    base::Crc32c(content), deadline));
     co_return put.size == content.size() ? Status() : Status::Internal("wrong size");
   });
   ASSERT_EQ(status.ToString(), "OK");
@@ -160,7 +165,8 @@ TEST_P(DataPlane, TooLargeABatchIsRefusedHere) {
   const GetItem outside{.bucket = "models", .key = "a", .region_offset = 1, .length = 1};
   EXPECT_EQ(GetBatch({&outside, 1}, memory).status().code(), Code::kInvalidArgument);
   // 200 puts with 4 KiB of metadata each are more than a message may hold.
-  std::vector<PutItem> puts(200, PutItem{.bucket = "models", .key = "a", .metadata = {{"n", std::string(4000, 'v')}}});
+  std::vector<PutItem> puts(
+      200, PutItem{.bucket = "models", .key = "a", .metadata = {{"n", std::string(4000, 'v')}}});
   const auto refused = PutBatch(puts, {});
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_NE(refused.status().message().find("split the batch"), std::string::npos);
