@@ -99,15 +99,17 @@ Allocator::Allocator(std::span<const DeviceSpace> devices) {
 Status Allocator::Load(GroupName name, const GroupBitmap& in_use) {
   base::MutexLock lock(mutex_);
   if (name.device >= spaces_.size() || name.group >= spaces_[name.device].groups.size())
-    return Status::DataLoss("a free-space row names group {} of device {}, which does not exist; run forebay fsck",
-                            name.group, name.device);
+    return Status::DataLoss(
+        "a free-space row names group {} of device {}, which does not exist; run forebay fsck", name.group,
+        name.device);
   Space& space = spaces_[name.device];
   const std::span<uint64_t> words = space.Words(name.group);
   uint32_t used = 0;
   for (size_t i = 0; i < words.size(); ++i) {
     if ((words[i] & in_use[i]) != 0)
-      return Status::DataLoss("the free-space row of group {} of device {} names units outside of the data; run forebay fsck",
-                              name.group, name.device);
+      return Status::DataLoss(
+          "the free-space row of group {} of device {} names units outside of the data; run forebay fsck",
+          name.group, name.device);
     words[i] |= in_use[i];
     used += static_cast<uint32_t>(std::popcount(in_use[i]));
   }
@@ -151,7 +153,8 @@ std::optional<size_t> Allocator::SmallGroup(Space& space, uint32_t units) {
                       [&](const Group& g) { return g.use == Use::kFree && g.longest >= units; });
   if (!group) group = FindGroup(space, space.small_group, usable);
   if (group) {
-    Update(space, *group, [](Group& state) { state.use = state.use == Use::kFree ? Use::kSmall : state.use; });
+    Update(space, *group,
+           [](Group& state) { state.use = state.use == Use::kFree ? Use::kSmall : state.use; });
     space.small_group = *group;
   }
   return group;
@@ -162,15 +165,17 @@ std::optional<size_t> Allocator::LargeGroup(Space& space, uint32_t units) {
     return (g.use == Use::kLarge || g.use == Use::kAny || g.use == Use::kFree) && g.longest >= units;
   });
   if (group) {
-    Update(space, *group, [](Group& state) { state.use = state.use == Use::kFree ? Use::kLarge : state.use; });
+    Update(space, *group,
+           [](Group& state) { state.use = state.use == Use::kFree ? Use::kLarge : state.use; });
     space.large_group = *group;
   }
   return group;
 }
 
 std::optional<size_t> Allocator::AnyGroup(Space& space, uint32_t units) {
-  const std::optional<size_t> group =
-      FindGroup(space, space.large_group, [units](const Group& g) { return g.use != Use::kZeroing && g.longest >= units; });
+  const std::optional<size_t> group = FindGroup(space, space.large_group, [units](const Group& g) {
+    return g.use != Use::kZeroing && g.longest >= units;
+  });
   if (group)
     Update(space, *group, [](Group& state) { state.use = state.use == Use::kFree ? Use::kAny : state.use; });
   return group;
@@ -202,7 +207,8 @@ std::optional<UnitRun> Allocator::ReserveWhole(uint32_t device, uint32_t units) 
   if (space.free_units < units) return std::nullopt;
   const auto from = [&](auto choose) FB_REQUIRES(mutex_) -> std::optional<UnitRun> {
     while (const std::optional<size_t> group = choose(space, units))
-      if (const std::optional<uint32_t> at = FindIn(space, *group, units)) return Take(device, *group, *at, units);
+      if (const std::optional<uint32_t> at = FindIn(space, *group, units))
+        return Take(device, *group, *at, units);
     return std::nullopt;
   };
   std::optional<UnitRun> run = units < kSmallUnits ? from(SmallGroup) : from(LargeGroup);
@@ -221,7 +227,8 @@ std::optional<UnitRun> Allocator::ReserveLongest(uint32_t device) {
     }
     if (!best) return std::nullopt;
     const uint32_t units = space.groups[*best].longest;
-    if (const std::optional<uint32_t> at = FindIn(space, *best, units)) return Take(device, *best, *at, units);
+    if (const std::optional<uint32_t> at = FindIn(space, *best, units))
+      return Take(device, *best, *at, units);
   }
 }
 
@@ -237,9 +244,9 @@ Result<UnitRun> Allocator::Reserve(uint32_t units) {
     if (const std::optional<UnitRun> run = ReserveLongest((first + i) % devices)) return *run;
   uint64_t free_units = 0;
   for (const Space& space : spaces_) free_units += space.free_units;
-  return Status::ResourceExhausted("the data devices are full ({} of {} used): delete objects or add a device",
-                                   base::FormatSize((capacity_units_ - free_units) * device::kUnit),
-                                   base::FormatSize(capacity_bytes()));
+  return Status::ResourceExhausted(
+      "the data devices are full ({} of {} used): delete objects or add a device",
+      base::FormatSize((capacity_units_ - free_units) * device::kUnit), base::FormatSize(capacity_bytes()));
 }
 
 void Allocator::Release(const UnitRun& run) {
@@ -264,8 +271,9 @@ std::optional<UnitRun> Allocator::BeginZeroing() {
   for (uint32_t device = 0; device < spaces_.size(); ++device) {
     Space& space = spaces_[device];
     const Group& current = space.groups[space.small_group];
-    const bool due = !space.zeroing && space.zeroed.empty() && current.use == Use::kSmall && space.roomy_groups <= 1 &&
-                     (!current.zeroed || current.free < current.units / 2) && space.free_groups >= kMinFreeGroupsToZero;
+    const bool due = !space.zeroing && space.zeroed.empty() && current.use == Use::kSmall &&
+                     space.roomy_groups <= 1 && (!current.zeroed || current.free < current.units / 2) &&
+                     space.free_groups >= kMinFreeGroupsToZero;
     if (!due) continue;
     const std::optional<size_t> group =
         FindGroup(space, space.small_group, [](const Group& g) { return g.use == Use::kFree; });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocator: which units of the data devices are free, in memory. One bit per unit, 32 MiB for each TiB of devices, loaded
-// from the group rows when the store is opened. A run that is reserved belongs to its writer until it is released or a
-// transaction made it part of an extent; the group rows change only with that transaction, so a crash leaks nothing.
-// Small and large reservations come from different groups, so that small writes can go where the device was zeroed ahead.
-// Thread-safe.
+// Allocator: which units of the data devices are free, in memory. One bit per unit, 32 MiB for each TiB of
+// devices, loaded from the group rows when the store is opened. A run that is reserved belongs to its writer
+// until it is released or a transaction made it part of an extent; the group rows change only with that
+// transaction, so a crash leaks nothing. Small and large reservations come from different groups, so that
+// small writes can go where the device was zeroed ahead. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -41,16 +41,18 @@ class Allocator {
   };
   explicit Allocator(std::span<const DeviceSpace> devices);
 
-  /// While the store is opened: what a group row says. DataLoss when it names units that the device does not have.
+  /// While the store is opened: what a group row says. DataLoss when it names units that the device does not
+  /// have.
   Status Load(GroupName name, const GroupBitmap& in_use);
 
-  /// `units` (1 to kGroupUnits) neighbouring units, or as many as the longest run has when there is no such run.
-  /// ResourceExhausted only when nothing is free at all.
+  /// `units` (1 to kGroupUnits) neighbouring units, or as many as the longest run has when there is no such
+  /// run. ResourceExhausted only when nothing is free at all.
   Result<UnitRun> Reserve(uint32_t units) FB_EXCLUDES(mutex_);
   /// Gives units back that nothing refers to.
   void Release(const UnitRun& run) FB_EXCLUDES(mutex_);
 
-  /// A free group to zero ahead for small reservations, when one is due. It stays out of use until EndZeroing.
+  /// A free group to zero ahead for small reservations, when one is due. It stays out of use until
+  /// EndZeroing.
   std::optional<UnitRun> BeginZeroing() FB_EXCLUDES(mutex_);
   void EndZeroing(const UnitRun& group, bool zeroed) FB_EXCLUDES(mutex_);
 
@@ -69,11 +71,11 @@ class Allocator {
   };
 
   struct Group {
-    uint16_t units = 0;    // that there are
+    uint16_t units = 0;  // that there are
     uint16_t free = 0;
     uint16_t longest = 0;  // no free run is longer; a search that fails makes it exact
     Use use = Use::kFree;
-    bool zeroed = false;   // every unit has been written once
+    bool zeroed = false;  // every unit has been written once
 
     bool ForSmall() const { return use == Use::kSmall || use == Use::kAny; }
     bool Roomy() const { return ForSmall() && free >= units / 4; }
@@ -84,12 +86,12 @@ class Allocator {
     std::vector<uint64_t> taken;  // kGroupBitmapWords for each group
     std::vector<Group> groups;
     uint64_t free_units = 0;
-    size_t free_groups = 0;       // of Use::kFree
+    size_t free_groups = 0;  // of Use::kFree
     size_t roomy_groups = 0;
-    size_t small_group = 0;       // where small reservations go on
+    size_t small_group = 0;  // where small reservations go on
     size_t large_group = 0;
     bool zeroing = false;
-    std::deque<size_t> zeroed;    // groups that wait to become small_group
+    std::deque<size_t> zeroed;  // groups that wait to become small_group
 
     std::span<uint64_t> Words(size_t group) {
       return std::span(taken).subspan(group * kGroupBitmapWords, kGroupBitmapWords);

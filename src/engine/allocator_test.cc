@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/allocator.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "engine/superblock.h"
@@ -145,7 +145,8 @@ TEST(AllocatorTest, RandomReservationsNeverOverlapAndAllComeBack) {
     }
     if (zeroing) allocator.EndZeroing(*std::exchange(zeroing, std::nullopt), random.Below(2) == 0);
     zeroing = allocator.BeginZeroing();
-    ASSERT_EQ(allocator.capacity_bytes() - allocator.free_bytes(), taken.size() * device::kUnit) << "step " << step;
+    ASSERT_EQ(allocator.capacity_bytes() - allocator.free_bytes(), taken.size() * device::kUnit)
+        << "step " << step;
   }
   for (const UnitRun& run : runs) allocator.Release(run);
   EXPECT_EQ(allocator.free_bytes(), allocator.capacity_bytes());

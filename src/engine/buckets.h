@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BucketTable: all buckets, in memory; the only place that lookups are answered from. Changed by transactions when they are
-// durable.
-// Thread-safe.
+// BucketTable: all buckets, in memory; the only place that lookups are answered from. Changed by transactions
+// when they are durable. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -63,8 +63,10 @@ TEST(ObjectCacheTest, OfSeveralChangesInOneGroupTheLastOneCounts) {
 TEST(ObjectCacheTest, StaysWithinItsBytes) {
   ObjectCache cache(64 * 4096);
   int found = 0;
-  for (int i = 0; i < 10'000; ++i) cache.Insert(State("key" + std::to_string(i), 1), cache.Lookup(1, "key" + std::to_string(i)).generation);
-  for (int i = 0; i < 10'000; ++i) found += cache.Lookup(1, "key" + std::to_string(i)).state != nullptr ? 1 : 0;
+  for (int i = 0; i < 10'000; ++i)
+    cache.Insert(State("key" + std::to_string(i), 1), cache.Lookup(1, "key" + std::to_string(i)).generation);
+  for (int i = 0; i < 10'000; ++i)
+    found += cache.Lookup(1, "key" + std::to_string(i)).state != nullptr ? 1 : 0;
   EXPECT_GT(found, 64);
   EXPECT_LT(found * sizeof(ObjectState), 64 * 4096U);
 }

@@ -19,17 +19,20 @@ rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, std::unique_ptr<meta::
 
 }  // namespace
 
-rt::Task<Status> Commit(Core& core, const store::Context& context, std::unique_ptr<meta::Transaction> transaction) {
-  auto outcome = std::make_shared<Status>();  // shared with the commit, which goes on when the deadline comes first
-  FB_CO_ASSIGN(const bool ended,
-               co_await core.gates.RunUntil(context.reactor, context.deadline,
-                                            CommitTo(core, context.reactor, std::move(transaction), outcome)));
+rt::Task<Status> Commit(Core& core, const store::Context& context,
+                        std::unique_ptr<meta::Transaction> transaction) {
+  auto outcome =
+      std::make_shared<Status>();  // shared with the commit, which goes on when the deadline comes first
+  FB_CO_ASSIGN(const bool ended, co_await core.gates.RunUntil(
+                                     context.reactor, context.deadline,
+                                     CommitTo(core, context.reactor, std::move(transaction), outcome)));
   if (!ended) co_return CommitIsLate();
   co_return *outcome;
 }
 
 Status CommitIsLate() {
-  return Status::DeadlineExceeded("the commit did not end before the deadline: whether it took place is not known yet");
+  return Status::DeadlineExceeded(
+      "the commit did not end before the deadline: whether it took place is not known yet");
 }
 
 void ZeroAhead(Core& core, rt::Reactor& reactor) {

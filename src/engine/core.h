@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,18 +67,21 @@ struct Core {
   Allocator allocator;
   EpochSet epochs;
   Gates gates;
-  std::atomic<uint64_t> tier_hits{0};    // blocks
+  std::atomic<uint64_t> tier_hits{0};  // blocks
   std::atomic<uint64_t> tier_misses{0};
   std::atomic<uint64_t> damaged_blocks{0};
   const size_t lookup_threads;
-  // In the order in which they need each other: the committer's thread ends before its hooks, the pool before the store.
+  // In the order in which they need each other: the committer's thread ends before its hooks, the pool before
+  // the store.
   std::unique_ptr<GroupCommit> commits;
   std::unique_ptr<meta::MetaStore> meta;
   std::unique_ptr<rt::ThreadPool> pool;
 };
 
-/// Commits and waits until the context's deadline: DeadlineExceeded, and the outcome is not known, when that came first.
-rt::Task<Status> Commit(Core& core, const store::Context& context, std::unique_ptr<meta::Transaction> transaction);
+/// Commits and waits until the context's deadline: DeadlineExceeded, and the outcome is not known, when that
+/// came first.
+rt::Task<Status> Commit(Core& core, const store::Context& context,
+                        std::unique_ptr<meta::Transaction> transaction);
 
 Status CommitIsLate();
 

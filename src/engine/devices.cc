@@ -28,7 +28,8 @@ rt::Task<Status> Devices::Read(rt::Reactor& reactor, uint32_t id, uint64_t offse
   co_return co_await at(id).Read(reactor, offset, buffers);
 }
 
-rt::Task<Status> Devices::Write(rt::Reactor& reactor, uint32_t id, uint64_t offset, std::span<const ByteView> buffers) {
+rt::Task<Status> Devices::Write(rt::Reactor& reactor, uint32_t id, uint64_t offset,
+                                std::span<const ByteView> buffers) {
   bytes_written_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
   Status status = co_await at(id).Write(reactor, offset, buffers);
   // Set after the write returned: a flush that began before does not cover it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: the data devices of a store by number, which of them have been written since their last flush, and counters.
-// Thread-safe. Outlives the operations in flight.
+// Devices: the data devices of a store by number, which of them have been written since their last flush, and
+// counters. Thread-safe. Outlives the operations in flight.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,11 @@ class Devices {
   size_t size() const { return slots_.size(); }
   device::Device& at(uint32_t id) const { return *slots_[id]->device; }
 
-  rt::Task<Status> Read(rt::Reactor& reactor, uint32_t id, uint64_t offset, std::span<const MutableByteView> buffers);
+  rt::Task<Status> Read(rt::Reactor& reactor, uint32_t id, uint64_t offset,
+                        std::span<const MutableByteView> buffers);
   /// The device counts as written from before this returns until the next TakeWritten.
-  rt::Task<Status> Write(rt::Reactor& reactor, uint32_t id, uint64_t offset, std::span<const ByteView> buffers);
+  rt::Task<Status> Write(rt::Reactor& reactor, uint32_t id, uint64_t offset,
+                         std::span<const ByteView> buffers);
 
   void MarkWritten(uint32_t id) { slots_[id]->written.store(true); }
   /// The devices written since they were last taken: whoever takes them flushes them.

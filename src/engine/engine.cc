@@ -65,13 +65,15 @@ Status CheckIdentity(meta::MetaStore& meta, const Uuid& store) {
     const std::unique_ptr<meta::Scan> scan = meta.NewScan(Family::kObjects, {});
     scan->Seek({});
     FB_TRY(scan->status());
-    if (scan->Valid()) return Status::DataLoss("the metadata holds objects but does not say of which store: run forebay fsck");
+    if (scan->Valid())
+      return Status::DataLoss("the metadata holds objects but does not say of which store: run forebay fsck");
     return Status::NotFound("the metadata is empty");
   }
   FB_ASSIGN(const Uuid found, DecodeIdentity(*row));
   if (found == store) return {};
-  return Status::FailedPrecondition("the metadata belongs to store {}, the data devices to store {}: put together what belongs together",
-                                    found.ToString(), store.ToString());
+  return Status::FailedPrecondition(
+      "the metadata belongs to store {}, the data devices to store {}: put together what belongs together",
+      found.ToString(), store.ToString());
 }
 
 }  // namespace
@@ -97,9 +99,9 @@ rt::Task<Result<std::vector<Superblock>>> ReadSuperblocks(rt::Reactor& reactor, 
   for (uint32_t id = 0; id < devices.size(); ++id) {
     FB_CO_ASSIGN(const Superblock superblock, co_await ReadSuperblock(reactor, devices.at(id)));
     if (superblock.device_id != id || superblock.device_count != devices.size())
-      co_return Status::FailedPrecondition("{} is device {} of {}, not {} of {}: list the devices in their order",
-                                           devices.at(id).name(), superblock.device_id + 1, superblock.device_count, id + 1,
-                                           devices.size());
+      co_return Status::FailedPrecondition(
+          "{} is device {} of {}, not {} of {}: list the devices in their order", devices.at(id).name(),
+          superblock.device_id + 1, superblock.device_count, id + 1, devices.size());
     if (id != 0 && superblock.store != superblocks[0].store)
       co_return Status::FailedPrecondition("{} belongs to store {}, {} to store {}", devices.at(0).name(),
                                            superblocks[0].store.ToString(), devices.at(id).name(),
@@ -112,7 +114,8 @@ rt::Task<Result<std::vector<Superblock>>> ReadSuperblocks(rt::Reactor& reactor, 
   co_return superblocks;
 }
 
-rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Parts parts, EngineOptions options) {
+rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Parts parts,
+                                                       EngineOptions options) {
   if (parts.devices.empty()) co_return Status::InvalidArgument("a store needs at least one data device");
   auto devices = std::make_unique<Devices>(std::move(parts.devices));
   FB_CO_ASSIGN(const std::vector<Superblock> superblocks, co_await ReadSuperblocks(reactor, *devices));
@@ -134,7 +137,8 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_TRY(LoadFreeSpace(*core->meta, core->allocator));
   // From here on the last commit is witnessed, whatever happens to the log. No commit is in progress yet.
   FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
-  if (!identity.ok()) FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
+  if (!identity.ok())
+    FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
   core->pool = std::make_unique<rt::ThreadPool>(core->lookup_threads, "fb-lookup");
   co_return std::unique_ptr<Engine>(new Engine(std::move(devices), std::move(core)));
 }
@@ -182,7 +186,8 @@ rt::Task<Result<std::vector<store::BucketInfo>>> Engine::ListBuckets(const store
 
 // ---- objects ----
 
-rt::Task<Result<ObjectStatePtr>> Engine::Find(const store::Context& context, uint64_t bucket, const std::string& key) {
+rt::Task<Result<ObjectStatePtr>> Engine::Find(const store::Context& context, uint64_t bucket,
+                                              const std::string& key) {
   ObjectCache::Found found = core_->cache.Lookup(bucket, key);
   if (found.state != nullptr) co_return std::move(found.state);
   Core& core = *core_;
@@ -193,8 +198,9 @@ rt::Task<Result<ObjectStatePtr>> Engine::Find(const store::Context& context, uin
   co_return state;
 }
 
-rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store::Context& context, std::string bucket,
-                                                                    std::string key, store::Condition condition) {
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store::Context& context,
+                                                                    std::string bucket, std::string key,
+                                                                    store::Condition condition) {
   FB_CO_TRY(store::CheckDeadline(context, "open"));
   FB_CO_TRY(base::CheckKey(key));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
@@ -203,50 +209,57 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store:
   if (!state.ok()) co_return state.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
   if (*state == nullptr) co_return store::NoSuchObject(bucket, key);
   FB_CO_TRY(store::CheckCondition(condition, (*state)->info.etag, bucket, key));
-  auto version = std::make_shared<const OpenVersion>(*core_, std::move(bucket), *std::move(state), std::move(guard));
+  auto version =
+      std::make_shared<const OpenVersion>(*core_, std::move(bucket), *std::move(state), std::move(guard));
   co_return std::make_unique<Reader>(std::move(version));
 }
 
-rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, std::string bucket, std::string key) {
+rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, std::string bucket,
+                                                 std::string key) {
   FB_CO_TRY(store::CheckDeadline(context, "stat"));
   FB_CO_TRY(base::CheckKey(key));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
-  if (const ObjectCache::Found found = core_->cache.Lookup(id, key); found.state != nullptr) co_return found.state->info;
+  if (const ObjectCache::Found found = core_->cache.Lookup(id, key); found.state != nullptr)
+    co_return found.state->info;
   Core& core = *core_;
   FB_CO_ASSIGN(const std::optional<NewestVersion> newest,
-               co_await rt::Offload(context.reactor, *core.pool, [&core, id, key] { return FindNewest(*core.meta, id, key); }));
+               co_await rt::Offload(context.reactor, *core.pool,
+                                    [&core, id, key] { return FindNewest(*core.meta, id, key); }));
   if (!newest) co_return store::NoSuchObject(bucket, key);
   co_return InfoOf(key, newest->version, newest->record);
 }
 
-rt::Task<Status> Engine::CheckPutCondition(const store::Context& context, const std::string& bucket_name, uint64_t bucket,
-                                           const std::string& key, const store::Condition& condition) {
+rt::Task<Status> Engine::CheckPutCondition(const store::Context& context, const std::string& bucket_name,
+                                           uint64_t bucket, const std::string& key,
+                                           const store::Condition& condition) {
   if (condition.kind == store::Condition::Kind::kNone) co_return Status();
   Core& core = *core_;
   std::optional<std::string> etag;
   if (const ObjectCache::Found found = core.cache.Lookup(bucket, key); found.state != nullptr) {
     etag = found.state->info.etag;
   } else {
-    FB_CO_ASSIGN(std::optional<NewestVersion> newest, co_await rt::Offload(context.reactor, *core.pool, [&core, bucket, key] {
-                   return FindNewest(*core.meta, bucket, key);
-                 }));
+    FB_CO_ASSIGN(std::optional<NewestVersion> newest,
+                 co_await rt::Offload(context.reactor, *core.pool,
+                                      [&core, bucket, key] { return FindNewest(*core.meta, bucket, key); }));
     if (newest) etag = std::move(newest->record.etag);
   }
   co_return store::CheckCondition(condition, etag, bucket_name, key);
 }
 
-rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::Context& context, std::string bucket,
-                                                                   std::string key, store::PutOptions options) {
+rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::Context& context,
+                                                                   std::string bucket, std::string key,
+                                                                   store::PutOptions options) {
   FB_CO_TRY(store::CheckDeadline(context, "put"));
   FB_CO_TRY(store::CheckPut(key, options));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
   FB_CO_TRY(core_->health());
   if (options.size_bytes && *options.size_bytes > core_->allocator.capacity_bytes())
-    co_return Status::ResourceExhausted("`{}/{}` of {} does not fit on the data devices, which hold {}: add a device", bucket,
-                                        key, base::FormatSize(*options.size_bytes),
-                                        base::FormatSize(core_->allocator.capacity_bytes()));
+    co_return Status::ResourceExhausted(
+        "`{}/{}` of {} does not fit on the data devices, which hold {}: add a device", bucket, key,
+        base::FormatSize(*options.size_bytes), base::FormatSize(core_->allocator.capacity_bytes()));
   FB_CO_TRY(co_await CheckPutCondition(context, bucket, id, key, options.condition));
-  co_return std::make_unique<Writer>(*core_, context.reactor, std::move(bucket), id, std::move(key), std::move(options));
+  co_return std::make_unique<Writer>(*core_, context.reactor, std::move(bucket), id, std::move(key),
+                                     std::move(options));
 }
 
 rt::Task<Result<store::ListPage>> Engine::List(const store::Context& context, std::string bucket,
@@ -266,8 +279,8 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
   FB_CO_TRY(base::CheckKey(key));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
   FB_CO_TRY(core_->health());
-  co_return co_await Commit(
-      *core_, context, MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
+  co_return co_await Commit(*core_, context,
+                            MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
 }
 
 store::StoreUsage Engine::usage() const {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: the embedded store: objects in extents on data devices, everything about them in a MetaStore, hot blocks in arena
-// memory. It is put together from parts, so that tests give it twins of devices and metadata; store_directory.h makes the
-// parts from a directory. docs/engine.md explains how it works.
-// Thread-safe: called from any reactor. Before a reactor ends, Drain it; before the engine goes, its readers and writers go.
-// Invariant: a put is acknowledged after its data was flushed and its metadata synced, in this order.
+// Engine: the embedded store: objects in extents on data devices, everything about them in a MetaStore, hot
+// blocks in arena memory. It is put together from parts, so that tests give it twins of devices and metadata;
+// store_directory.h makes the parts from a directory. docs/engine.md explains how it works. Thread-safe:
+// called from any reactor. Before a reactor ends, Drain it; before the engine goes, its readers and writers
+// go. Invariant: a put is acknowledged after its data was flushed and its metadata synced, in this order.
 #pragma once
 
 #include <functional>
@@ -18,9 +18,10 @@
 
 namespace forebay::engine {
 
-/// Opens the metadata; `witness` is the highest acknowledged commit that the devices know of, `hooks` is borrowed for the
-/// life of the store.
-using MetaOpener = std::function<Result<std::unique_ptr<meta::MetaStore>>(uint64_t witness, meta::GroupHooks& hooks)>;
+/// Opens the metadata; `witness` is the highest acknowledged commit that the devices know of, `hooks` is
+/// borrowed for the life of the store.
+using MetaOpener =
+    std::function<Result<std::unique_ptr<meta::MetaStore>>(uint64_t witness, meta::GroupHooks& hooks)>;
 
 struct Parts {
   std::vector<std::unique_ptr<device::Device>> devices;  // in the order of their ids
@@ -31,7 +32,7 @@ struct Parts {
 };
 
 struct EngineStats {
-  uint64_t tier_hits = 0;       // blocks
+  uint64_t tier_hits = 0;  // blocks
   uint64_t tier_misses = 0;
   uint64_t tier_bytes = 0;
   uint64_t device_bytes_read = 0;
@@ -48,25 +49,29 @@ class Engine final : public store::ObjectStore {
   /// Writes the superblocks of a new store `store`; whatever was on the devices is lost.
   static rt::Task<Status> Format(rt::Reactor& reactor, std::span<device::Device* const> devices, Uuid store);
 
-  /// Opens a formatted store; its metadata is empty the first time. Blocks on the metadata, so not on a reactor that serves.
-  /// NotFound or DataLoss for devices without a superblock, FailedPrecondition for a newer format or devices that do not
-  /// belong together; errors of the metadata.
-  static rt::Task<Result<std::unique_ptr<Engine>>> Open(rt::Reactor& reactor, Parts parts, EngineOptions options = {});
+  /// Opens a formatted store; its metadata is empty the first time. Blocks on the metadata, so not on a
+  /// reactor that serves. NotFound or DataLoss for devices without a superblock, FailedPrecondition for a
+  /// newer format or devices that do not belong together; errors of the metadata.
+  static rt::Task<Result<std::unique_ptr<Engine>>> Open(rt::Reactor& reactor, Parts parts,
+                                                        EngineOptions options = {});
   ~Engine() override;
 
-  /// On each reactor that the engine was called on, when its calls have ended: waits for device writes of puts that were
-  /// given up. Later puts on this reactor are refused.
+  /// On each reactor that the engine was called on, when its calls have ended: waits for device writes of
+  /// puts that were given up. Later puts on this reactor are refused.
   rt::Task<void> Drain(rt::Reactor& reactor);
 
   rt::Task<Status> CreateBucket(const store::Context& context, store::BucketInfo bucket) override;
   rt::Task<Status> DeleteBucket(const store::Context& context, std::string name) override;
   rt::Task<Result<store::BucketInfo>> GetBucket(const store::Context& context, std::string name) override;
   rt::Task<Result<std::vector<store::BucketInfo>>> ListBuckets(const store::Context& context) override;
-  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Put(const store::Context& context, std::string bucket,
-                                                             std::string key, store::PutOptions options) override;
-  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Open(const store::Context& context, std::string bucket,
-                                                              std::string key, store::Condition condition) override;
-  rt::Task<Result<store::ObjectInfo>> Stat(const store::Context& context, std::string bucket, std::string key) override;
+  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Put(const store::Context& context,
+                                                             std::string bucket, std::string key,
+                                                             store::PutOptions options) override;
+  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Open(const store::Context& context,
+                                                              std::string bucket, std::string key,
+                                                              store::Condition condition) override;
+  rt::Task<Result<store::ObjectInfo>> Stat(const store::Context& context, std::string bucket,
+                                           std::string key) override;
   rt::Task<Result<store::ListPage>> List(const store::Context& context, std::string bucket,
                                          store::ListOptions options) override;
   rt::Task<Status> Delete(const store::Context& context, std::string bucket, std::string key,
@@ -85,9 +90,11 @@ class Engine final : public store::ObjectStore {
 
   Result<uint64_t> FindBucket(const std::string& name) const;
   /// Null when there is no such object.
-  rt::Task<Result<ObjectStatePtr>> Find(const store::Context& context, uint64_t bucket, const std::string& key);
-  rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name, uint64_t bucket,
-                                     const std::string& key, const store::Condition& condition);
+  rt::Task<Result<ObjectStatePtr>> Find(const store::Context& context, uint64_t bucket,
+                                        const std::string& key);
+  rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name,
+                                     uint64_t bucket, const std::string& key,
+                                     const store::Condition& condition);
 
   const std::unique_ptr<Devices> devices_;
   const std::unique_ptr<Core> core_;

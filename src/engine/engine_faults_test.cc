@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine does when devices lie, stall, or many want the same.
-#include <gtest/gtest.h>
-
 #include <cstdlib>
+
+#include <gtest/gtest.h>
 
 #include "engine/engine.h"
 #include "engine/twins.h"
@@ -203,6 +203,31 @@ TEST_F(EngineFaultsTest, WhoJoinedAFailedReadReadsForItself) {
   EXPECT_EQ(damaged, 5);
 }
 
+TEST_F(EngineFaultsTest, WhoFindsNoMemoryIsToldAtTheDeadline) {
+  TwinStore twins({.device_bytes = 64 * base::kMiB, .arena_bytes = 3 * base::kMiB});
+  ASSERT_TRUE(twins.CreateBucket().ok());
+  const auto writer = twins.Run(twins.engine().Put(twins.context(), "bucket", "key", {}));
+  std::vector<base::Buffer> pinned;
+  while (twins.arena().free_bytes() != 0)
+    pinned.push_back(*twins.Run((*writer)->Allocate(twins.context(), 1 << 20)));
+  std::vector<Status> outcomes(3);
+  rt::Gate gate(twins.reactor());
+  for (Status& outcome : outcomes) {
+    twins.reactor().Spawn(gate, [&]() -> rt::Task<void> {
+      outcome = (co_await (*writer)->Allocate(twins.ContextFor(seconds(1)), 4096)).status();
+    });
+  }
+  twins.Turn();
+  EXPECT_EQ(twins.engine().stats().waiting_for_memory, 3U);
+  twins.clock().Advance(seconds(2));
+  twins.reactor().BlockOn(gate.Close());
+  for (const Status& outcome : outcomes)
+    EXPECT_EQ(outcome.code(), Code::kResourceExhausted) << outcome.ToString();
+  EXPECT_EQ(twins.engine().stats().waiting_for_memory, 0U);
+  pinned.clear();
+  EXPECT_TRUE(twins.Run((*writer)->Allocate(twins.context(), 4096)).ok());
+}
+
 TEST_F(EngineFaultsTest, WritersThatFillTheMemoryDoNotWaitForEachOther) {
   TwinStore twins({.device_bytes = 64 * base::kMiB, .arena_bytes = 2 * base::kMiB});
   ASSERT_TRUE(twins.CreateBucket().ok());
@@ -231,7 +256,8 @@ TEST_F(EngineFaultsTest, WritersThatFillTheMemoryDoNotWaitForEachOther) {
   }
   twins.reactor().BlockOn(gate.Close());
   EXPECT_EQ(stored, 16);
-  for (int i = 0; i < 16; ++i) EXPECT_TRUE(*twins.Get("key" + std::to_string(i)) == RandomContent(i, 1 << 20)) << i;
+  for (int i = 0; i < 16; ++i)
+    EXPECT_TRUE(*twins.Get("key" + std::to_string(i)) == RandomContent(i, 1 << 20)) << i;
 }
 
 }  // namespace

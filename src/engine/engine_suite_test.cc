@@ -25,7 +25,9 @@ class TwinFixture final : public StoreFixture {
 
 class DirectoryFixture final : public StoreFixture {
  public:
-  DirectoryFixture() { Keep(engine::StoreDirectory::Create(path(), {.size_bytes = 256 * base::kMiB}, environment(), {})); }
+  DirectoryFixture() {
+    Keep(engine::StoreDirectory::Create(path(), {.size_bytes = 256 * base::kMiB}, environment(), {}));
+  }
   ~DirectoryFixture() override { Close(); }
 
   ObjectStore& store() override { return store_->engine(); }
@@ -63,9 +65,12 @@ class DirectoryFixture final : public StoreFixture {
 };
 
 INSTANTIATE_TEST_SUITE_P(EngineOnTwins, StoreSuite,
-                         testing::Values(StoreBackend{"twins", [] { return std::make_unique<TwinFixture>(); }}), BackendName);
+                         testing::Values(StoreBackend{"twins",
+                                                      [] { return std::make_unique<TwinFixture>(); }}),
+                         BackendName);
 INSTANTIATE_TEST_SUITE_P(EngineInDirectory, StoreSuite,
-                         testing::Values(StoreBackend{"directory", [] { return std::make_unique<DirectoryFixture>(); }}),
+                         testing::Values(StoreBackend{"directory",
+                                                      [] { return std::make_unique<DirectoryFixture>(); }}),
                          BackendName);
 
 }  // namespace

@@ -24,8 +24,9 @@ class EngineTest : public testing::Test {
 
 TEST_F(EngineTest, GivesBackWhatWasPutAtEverySizeEdge) {
   TwinStore& twins = Make({.device_bytes = 256 * base::kMiB});
-  for (const size_t size : {0UL, 1UL, 1023UL, 1024UL, 1025UL, 4095UL, 4096UL, 4097UL, 65535UL, 65536UL, 65537UL,
-                            (1UL << 20) + 1, (4UL << 20) - 1, (4UL << 20) + 1, (64UL << 20) + 4097}) {
+  for (const size_t size :
+       {0UL, 1UL, 1023UL, 1024UL, 1025UL, 4095UL, 4096UL, 4097UL, 65535UL, 65536UL, 65537UL, (1UL << 20) + 1,
+        (4UL << 20) - 1, (4UL << 20) + 1, (64UL << 20) + 4097}) {
     for (const bool announced : {false, true}) {
       const std::string key = "object-" + std::to_string(size);
       const std::string content = RandomContent(size, size);
@@ -111,7 +112,9 @@ TEST_F(EngineTest, AReaderKeepsItsVersionWhileNewOnesComeAndGo) {
 TEST_F(EngineTest, OnceTheReaderIsGoneItsUnitsAreUsedAgain) {
   TwinStore& twins = Make({.device_bytes = 16 * base::kMiB});
   ASSERT_TRUE(twins.Put("key", RandomContent(10, 3 << 20)).ok());
-  { const auto reader = twins.Open("key"); }
+  {
+    const auto reader = twins.Open("key");
+  }
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(twins.Put("key", RandomContent(11 + i, 3 << 20)).ok()) << i;
 }
 
@@ -164,7 +167,8 @@ TEST_F(EngineTest, AfterAFailedFlushNothingIsAcknowledgedAndTheStoreIsReadOnly) 
   EXPECT_EQ(twins.Put("during", RandomContent(6, 100'000)).status().code(), Code::kFailedPrecondition);
   twins.faults(0).fail_flushes = twins.faults(1).fail_flushes = false;
   EXPECT_EQ(twins.engine().health().code(), Code::kFailedPrecondition);
-  EXPECT_NE(twins.engine().health().message().find("disk"), std::string::npos) << twins.engine().health().ToString();
+  EXPECT_NE(twins.engine().health().message().find("disk"), std::string::npos)
+      << twins.engine().health().ToString();
   EXPECT_EQ(twins.Put("after", "x").status().code(), Code::kFailedPrecondition);
   EXPECT_EQ(twins.Delete("before").code(), Code::kFailedPrecondition);
   EXPECT_TRUE(*twins.Get("before") == RandomContent(5, 100'000));
@@ -220,7 +224,8 @@ TEST_F(EngineTest, WhenAllMemoryIsPinnedAReadWaitsForSome) {
   ASSERT_TRUE(twins.Put("large", RandomContent(9, 4 << 20)).ok());
   const auto reader = twins.Open("large");
   std::vector<Result<store::ReadData>> pins;
-  for (uint64_t at = 0; at < 3; ++at) pins.push_back(twins.Run((*reader)->Read(twins.context(), at << 20, 1 << 20)));
+  for (uint64_t at = 0; at < 3; ++at)
+    pins.push_back(twins.Run((*reader)->Read(twins.context(), at << 20, 1 << 20)));
   for (const auto& pin : pins) ASSERT_TRUE(pin.ok());
   bool done = false;
   const auto wait = [&]() -> rt::Task<Status> {
@@ -259,7 +264,8 @@ TEST_F(EngineTest, WhatTheMetadataNamesSurvivesAPowerCutOfTheDevices) {
   for (const device::CrashMode mode : {device::CrashMode::kDropAll, device::CrashMode::kRandom}) {
     TwinStore& twins = Make({.devices = 2, .device_bytes = 32 * base::kMiB});
     base::SeededRandom random(99);
-    for (int i = 0; i < 10; ++i) ASSERT_TRUE(twins.Put("key" + std::to_string(i % 7), RandomContent(i, 1000 + i * 20'000)).ok());
+    for (int i = 0; i < 10; ++i)
+      ASSERT_TRUE(twins.Put("key" + std::to_string(i % 7), RandomContent(i, 1000 + i * 20'000)).ok());
     auto first = twins.disk(0).Crash(random, mode);
     auto second = twins.disk(1).Crash(random, mode);
     twins.Close();

@@ -57,8 +57,8 @@ void EpochSet::Collect() {
 
 void EpochSet::CollectLocked() {
   if (retired_.empty()) return;
-  // What was retired in epoch e may be known to readers of e - 1 and e. Nobody of e - 1 is left once e + 1 has begun, and
-  // nobody of e once e + 2 has.
+  // What was retired in epoch e may be known to readers of e - 1 and e. Nobody of e - 1 is left once e + 1
+  // has begun, and nobody of e once e + 2 has.
   const uint64_t target = retired_.back().epoch + 2;
   uint64_t epoch = current_.load();
   while (epoch < target && Empty(epoch + 1)) current_.store(++epoch);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// EpochSet: decides when space that a commit freed may be written again. A reader enters before it looks an object up and
-// leaves when it is closed; what was retired is handed to the reclaim function once every reader that was in at that
-// moment has left. Readers that never leave keep everything retired later from being used again: reads have deadlines.
-// Entering and leaving take no lock.
-// Thread-safe. Outlives its guards (checked).
+// EpochSet: decides when space that a commit freed may be written again. A reader enters before it looks an
+// object up and leaves when it is closed; what was retired is handed to the reclaim function once every
+// reader that was in at that moment has left. Readers that never leave keep everything retired later from
+// being used again: reads have deadlines. Entering and leaving take no lock. Thread-safe. Outlives its guards
+// (checked).
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ class EpochSet {
     size_t place_;
   };
 
-  /// `reclaim` is called on whatever thread finds out, under this set's lock: it takes no lock that is held around a call
-  /// to this set.
+  /// `reclaim` is called on whatever thread finds out, under this set's lock: it takes no lock that is held
+  /// around a call to this set.
   explicit EpochSet(std::function<void(const UnitRun&)> reclaim) : reclaim_(std::move(reclaim)) {}
   ~EpochSet();
   EpochSet(const EpochSet&) = delete;
@@ -56,8 +56,8 @@ class EpochSet {
   size_t retired() const { return retired_count_.load(std::memory_order_relaxed); }
 
  private:
-  // Two generations of readers are told apart, the classic scheme: the epoch moves on from e to e + 1 only when nobody is
-  // left from e - 1. Each thread counts in a stripe of its own.
+  // Two generations of readers are told apart, the classic scheme: the epoch moves on from e to e + 1 only
+  // when nobody is left from e - 1. Each thread counts in a stripe of its own.
   static constexpr size_t kStripes = 16;
   struct alignas(64) Count {
     std::atomic<int64_t> readers{0};

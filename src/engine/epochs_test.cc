@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/epochs.h"
 
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace forebay::engine {
 namespace {
@@ -55,7 +55,8 @@ TEST_F(EpochTest, WhatWasRetiredBeforeAReaderCameIsNotHeldByIt) {
 }
 
 TEST(EpochThreadsTest, NothingIsReclaimedUnderAReader) {
-  // A slot is alive while it is published; reclaiming ends its life. Readers must never find a published slot dead.
+  // A slot is alive while it is published; reclaiming ends its life. Readers must never find a published slot
+  // dead.
   constexpr size_t kSlots = 4096;
   std::vector<std::atomic<bool>> alive(kSlots);
   for (auto& slot : alive) slot = true;

@@ -20,7 +20,9 @@ class Block {
   BlockKey key() const { return {id_, index_}; }
   uint32_t device() const { return record_.device; }
   uint64_t device_offset() const { return record_.first_unit * device::kUnit + begin(); }
-  uint64_t content_bytes() const { return std::min(uint64_t{1} << record_.block_shift, record_.length_bytes - begin()); }
+  uint64_t content_bytes() const {
+    return std::min(uint64_t{1} << record_.block_shift, record_.length_bytes - begin());
+  }
   uint64_t device_bytes() const { return base::RoundUp(content_bytes(), device::kUnit); }
   bool Matches(ByteView content) const { return base::Crc32c(content) == record_.checksums[index_]; }
 
@@ -41,7 +43,11 @@ struct Claimed {
 class Fetcher {
  public:
   Fetcher(rt::Reactor& reactor, Fetch& fetch)
-      : reactor_(reactor), fetch_(fetch), version_(*fetch.version), core_(version_.core), state_(*version_.state) {}
+      : reactor_(reactor),
+        fetch_(fetch),
+        version_(*fetch.version),
+        core_(version_.core),
+        state_(*version_.state) {}
 
   rt::Task<Status> Run() {
     while (true) {
@@ -50,7 +56,8 @@ class Fetcher {
         if (part.content.empty()) missing.push_back(&part);
       if (missing.empty()) co_return Status();
       if (fetch_.deadline != base::kNever && reactor_.Now() >= fetch_.deadline)
-        co_return Status::DeadlineExceeded("reading `{}/{}`: the deadline passed", version_.bucket_name, state_.info.key);
+        co_return Status::DeadlineExceeded("reading `{}/{}`: the deadline passed", version_.bucket_name,
+                                           state_.info.key);
       FB_CO_TRY(co_await FetchOnce(missing));
     }
   }
@@ -108,8 +115,9 @@ class Fetcher {
     const Block first(state_, *run[0].part);
     Status status = co_await core_.devices.Read(reactor_, first.device(), first.device_offset(), views);
     if (!status.ok())
-      status = Status(status.code(), fmt::format("object `{}/{}` at offset {}: {}", version_.bucket_name, state_.info.key,
-                                                 run[0].part->object_offset, status.message()));
+      status =
+          Status(status.code(), fmt::format("object `{}/{}` at offset {}: {}", version_.bucket_name,
+                                            state_.info.key, run[0].part->object_offset, status.message()));
     const bool was_read = status.ok();
     for (Claimed& one : run) {
       const Block block(state_, *one.part);
@@ -133,12 +141,15 @@ class Fetcher {
     const std::string& device = core_.devices.at(block.device()).name();
     const uint64_t unit = block.device_offset() / device::kUnit;
     if (block.Matches(memory.view().first(block.content_bytes()))) {
-      core_.log.Warning("{}: unit {} was read wrong once and right the second time: look at the drive's health", device, unit);
+      core_.log.Warning(
+          "{}: unit {} was read wrong once and right the second time: look at the drive's health", device,
+          unit);
       co_return Status();
     }
     core_.damaged_blocks.fetch_add(1, std::memory_order_relaxed);
-    Status damage = Status::DataLoss("object `{}/{}` is damaged at offset {}: the block at unit {} of {} does not match its checksum",
-                                     version_.bucket_name, state_.info.key, part.object_offset, unit, device);
+    Status damage = Status::DataLoss(
+        "object `{}/{}` is damaged at offset {}: the block at unit {} of {} does not match its checksum",
+        version_.bucket_name, state_.info.key, part.object_offset, unit, device);
     core_.log.Error("{}", damage.message());
     co_return damage;
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetching blocks of an open version: from the memory tier, or from a device and then verified against the checksum in their
-// extent's record before anybody sees them. A block that does not match is read once more, then it is an error that names
-// object, offset, device and unit.
-// Reactor-local in each call.
+// Fetching blocks of an open version: from the memory tier, or from a device and then verified against the
+// checksum in their extent's record before anybody sees them. A block that does not match is read once more,
+// then it is an error that names object, offset, device and unit. Reactor-local in each call.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,8 @@
 
 namespace forebay::engine {
 
-/// What a reader and its fetches in progress share. While it lives the units of the version are not written again.
+/// What a reader and its fetches in progress share. While it lives the units of the version are not written
+/// again.
 struct OpenVersion {
   Core& core;  // borrowed: outlives all readers
   const std::string bucket_name;
@@ -27,12 +27,12 @@ using OpenVersionPtr = std::shared_ptr<const OpenVersion>;  // shared: a fetch m
 
 /// A part of one block that a read wants.
 struct BlockPart {
-  uint32_t extent = 0;         // index into the state's extents
+  uint32_t extent = 0;  // index into the state's extents
   uint32_t block = 0;
-  uint64_t begin = 0;          // in the block
+  uint64_t begin = 0;  // in the block
   uint64_t length = 0;
   uint64_t object_offset = 0;
-  base::Buffer content{};      // of the whole block, verified; empty while it is missing
+  base::Buffer content{};  // of the whole block, verified; empty while it is missing
 };
 
 /// The parts of [offset, offset + length), in order. The range lies inside of the object and is not empty.

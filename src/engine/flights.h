@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flights: which blocks are on their way from a device, so that many readers who want the same cold block cost one read.
-// Whoever claims a block has the memory for it already and lands it whatever happens; whoever finds it claimed joins.
-// Thread-safe. Outlives the calls in progress.
+// Flights: which blocks are on their way from a device, so that many readers who want the same cold block
+// cost one read. Whoever claims a block has the memory for it already and lands it whatever happens; whoever
+// finds it claimed joins. Thread-safe. Outlives the calls in progress.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,8 @@ class Flights {
     for (rt::Completion<base::Buffer>* waiter : waiters) waiter->Fulfil(block);
   }
 
-  /// The block once it landed; empty when it failed, when it is not in flight (any more), or when the deadline came first.
+  /// The block once it landed; empty when it failed, when it is not in flight (any more), or when the
+  /// deadline came first.
   rt::Task<base::Buffer> Join(rt::Reactor& reactor, base::TimePoint deadline, BlockKey key) {
     rt::Completion<base::Buffer> mine(reactor);
     Shard& shard = ShardOf(key);

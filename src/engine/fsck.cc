@@ -87,11 +87,12 @@ class Checker {
   FsckReport report_;
   std::optional<Uuid> store_;
   Counters counters_;
-  std::map<uint64_t, std::string> buckets_;      // by id
-  std::vector<Extent> extents_;                  // ascending by id
-  std::vector<uint64_t> inline_versions_;        // of objects
+  std::map<uint64_t, std::string> buckets_;          // by id
+  std::vector<Extent> extents_;                      // ascending by id
+  std::vector<uint64_t> inline_versions_;            // of objects
   std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented versions
-  std::map<std::pair<uint32_t, uint32_t>, GroupBitmap> used_;  // by device and group: the union of all extents
+  std::map<std::pair<uint32_t, uint32_t>, GroupBitmap>
+      used_;  // by device and group: the union of all extents
 };
 
 rt::Task<void> Checker::CheckHeads() {
@@ -101,7 +102,8 @@ rt::Task<void> Checker::CheckHeads() {
     co_return;
   }
   store_ = (*superblocks)[0].store;
-  for (const Superblock& superblock : *superblocks) report_.capacity_bytes += superblock.size_bytes - superblock.data_start;
+  for (const Superblock& superblock : *superblocks)
+    report_.capacity_bytes += superblock.size_bytes - superblock.data_start;
   const Result<Witness> witness = co_await ReadWitness(reactor_, devices_.at(0), *store_);
   if (!witness.ok()) {
     Error(witness.error());
@@ -137,7 +139,8 @@ Status Checker::CheckBuckets() {
     const Result<BucketRecord> bucket = DecodeBucket(name, value);
     if (!bucket.ok()) return Error(bucket.error());
     ++report_.buckets;
-    if (bucket->id >= counters_.next_bucket) Error("bucket `{}` has number {}, which was not given out", name, bucket->id);
+    if (bucket->id >= counters_.next_bucket)
+      Error("bucket `{}` has number {}, which was not given out", name, bucket->id);
     const auto [other, is_new] = buckets_.emplace(bucket->id, name);
     if (!is_new) Error("buckets `{}` and `{}` have the same number {}", name, other->second, bucket->id);
   });
@@ -209,10 +212,11 @@ Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
     return {};
   }
   const auto bucket = buckets_.find(key->bucket);
-  const std::string name =
-      fmt::format("{}/{}", bucket == buckets_.end() ? fmt::format("(bucket {})", key->bucket) : bucket->second, key->key);
+  const std::string name = fmt::format(
+      "{}/{}", bucket == buckets_.end() ? fmt::format("(bucket {})", key->bucket) : bucket->second, key->key);
   if (bucket == buckets_.end()) Error("object `{}` is in a bucket that does not exist", name);
-  if (key->version >= counters_.next_version) Error("object `{}` has version {}, which was not given out", name, key->version);
+  if (key->version >= counters_.next_version)
+    Error("object `{}` has version {}, which was not given out", name, key->version);
   const Result<NewestVersion> version = DecodeVersion(row_key, value);
   if (!version.ok()) {
     Error("object `{}`: {}", name, version.error().message());
@@ -235,7 +239,8 @@ Status Checker::CheckInline(const std::string& name, const NewestVersion& versio
   FB_ASSIGN(const std::optional<std::string> content, meta_.Get(Family::kInline, NumberKey(version.version)));
   if (!content) {
     Error("object `{}` has no content: its row is missing", name);
-  } else if (content->size() != version.record.size_bytes || base::Crc32c(AsBytes(*content)) != version.record.crc32c) {
+  } else if (content->size() != version.record.size_bytes ||
+             base::Crc32c(AsBytes(*content)) != version.record.crc32c) {
     Error("object `{}` does not match its checksum: its content in the metadata is damaged", name);
   }
   return {};
@@ -250,7 +255,8 @@ Result<std::vector<Piece>> Checker::PiecesOf(const NewestVersion& version) {
     const std::string key = SegmentKey(version.version, static_cast<uint32_t>(segment));
     FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kMaps, key));
     if (!row) return Status::DataLoss("segment {} of its map is missing", segment);
-    FB_ASSIGN(const std::vector<Piece> part, DecodePieces(key, *row, SegmentLength(version.record.size_bytes, segment)));
+    FB_ASSIGN(const std::vector<Piece> part,
+              DecodePieces(key, *row, SegmentLength(version.record.size_bytes, segment)));
     pieces.insert(pieces.end(), part.begin(), part.end());
   }
   return pieces;
@@ -275,7 +281,8 @@ void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pie
 void Checker::CheckReferences() {
   for (const Extent& extent : extents_) {
     if (extent.seen == 0) {
-      Error("extent {} is a leak of {}: no object refers to it", extent.id, base::FormatSize(extent.run.length_bytes()));
+      Error("extent {} is a leak of {}: no object refers to it", extent.id,
+            base::FormatSize(extent.run.length_bytes()));
     } else if (extent.seen != extent.references) {
       Error("extent {} counts {} references and has {}", extent.id, extent.references, extent.seen);
     }
@@ -289,7 +296,8 @@ void Checker::CheckOverlaps() {
       uint64_t& word = bitmap[unit % kGroupUnits / 64];
       const uint64_t bit = uint64_t{1} << (unit % 64);
       if ((word & bit) != 0) {
-        Error("extent {} overlaps another one at unit {} of {}", extent.id, unit, devices_.at(extent.run.device).name());
+        Error("extent {} overlaps another one at unit {} of {}", extent.id, unit,
+              devices_.at(extent.run.device).name());
         break;
       }
       word |= bit;
@@ -327,7 +335,8 @@ Status Checker::CheckNumbered(Family family, std::string_view what, std::vector<
   return ForEach(family, [&](std::string_view key, std::string_view /*value*/) {
     const Result<uint64_t> number = DecodeNumberKey(key);
     if (!number.ok()) return Error(number.error());
-    if (!std::ranges::binary_search(expected, *number)) Error("{} of version {} is left over: no object has it", what, *number);
+    if (!std::ranges::binary_search(expected, *number))
+      Error("{} of version {} is left over: no object has it", what, *number);
   });
 }
 
@@ -343,7 +352,8 @@ Status Checker::CheckMapRows() {
 
 }  // namespace
 
-rt::Task<Result<FsckReport>> CheckStore(rt::Reactor& reactor, Devices& devices, meta::MetaStore& meta, FsckOptions options) {
+rt::Task<Result<FsckReport>> CheckStore(rt::Reactor& reactor, Devices& devices, meta::MetaStore& meta,
+                                        FsckOptions options) {
   Checker checker(reactor, devices, meta, options);
   co_return co_await checker.Run();
 }

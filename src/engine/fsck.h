@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// fsck: proves that a closed store is consistent, or says what is not. It looks at every row: each decodes; each object has
-// the content its record promises; each extent is referred to as often as it counts, lies inside of its device, overlaps no
-// other, and the free-space bitmaps are exactly the union of all extents; no row is left that nothing refers to. With
-// verify_data it also reads every block and compares its checksum. It never changes anything.
-// Reactor-local in the call; memory grows with the number of extents (some 100 bytes each).
+// fsck: proves that a closed store is consistent, or says what is not. It looks at every row: each decodes;
+// each object has the content its record promises; each extent is referred to as often as it counts, lies
+// inside of its device, overlaps no other, and the free-space bitmaps are exactly the union of all extents;
+// no row is left that nothing refers to. With verify_data it also reads every block and compares its
+// checksum. It never changes anything. Reactor-local in the call; memory grows with the number of extents
+// (some 100 bytes each).
 #pragma once
 
 #include <cstdint>
@@ -27,17 +28,19 @@ struct FsckReport {
   std::vector<std::string> errors;
   uint64_t error_count = 0;
   uint64_t buckets = 0;
-  uint64_t objects = 0;        // current versions
+  uint64_t objects = 0;  // current versions
   uint64_t object_bytes = 0;
   uint64_t extents = 0;
   uint64_t extent_bytes = 0;
-  uint64_t used_bytes = 0;     // of the devices
+  uint64_t used_bytes = 0;  // of the devices
   uint64_t capacity_bytes = 0;
   uint64_t verified_bytes = 0;
   bool clean() const { return error_count == 0; }
 };
 
-/// Blocks on the metadata between device reads. Fails only when it cannot go on at all; everything else is in the report.
-rt::Task<Result<FsckReport>> CheckStore(rt::Reactor& reactor, Devices& devices, meta::MetaStore& meta, FsckOptions options);
+/// Blocks on the metadata between device reads. Fails only when it cannot go on at all; everything else is in
+/// the report.
+rt::Task<Result<FsckReport>> CheckStore(rt::Reactor& reactor, Devices& devices, meta::MetaStore& meta,
+                                        FsckOptions options);
 
 }  // namespace forebay::engine

@@ -37,7 +37,9 @@ class FsckTest : public testing::Test {
     return all;
   }
   /// The first row of a family, and a change of it.
-  std::pair<std::string, std::string> FirstRow(Family family) { return *twins_.media()->First(family, {}, {}); }
+  std::pair<std::string, std::string> FirstRow(Family family) {
+    return *twins_.media()->First(family, {}, {});
+  }
   void Set(Family family, const std::string& key, std::optional<std::string> value) {
     twins_.media()->Damage(family, key, std::move(value));
   }
@@ -82,7 +84,8 @@ TEST_F(FsckTest, FindsAnExtentThatNoObjectHas) {
   const std::string errors = Errors();
   EXPECT_NE(errors.find("extent 1000000 is a leak of 4.0 KiB"), std::string::npos) << errors;
   EXPECT_NE(errors.find("extent 1000000 has a number that was not given out"), std::string::npos) << errors;
-  EXPECT_NE(errors.find("group 7 of device 0 has extents and no free-space row"), std::string::npos) << errors;
+  EXPECT_NE(errors.find("group 7 of device 0 has extents and no free-space row"), std::string::npos)
+      << errors;
 }
 
 TEST_F(FsckTest, FindsExtentsThatOverlap) {
@@ -105,7 +108,8 @@ TEST_F(FsckTest, FindsAWrongReferenceCount) {
 TEST_F(FsckTest, FindsAMissingExtentAndWhoseItWas) {
   const auto [key, value] = FirstRow(Family::kExtents);
   Set(Family::kExtents, key, std::nullopt);
-  EXPECT_NE(Errors().find(fmt::format("object `bucket/medium` at offset 0: extent {} does not exist", *DecodeNumberKey(key))),
+  EXPECT_NE(Errors().find(fmt::format("object `bucket/medium` at offset 0: extent {} does not exist",
+                                      *DecodeNumberKey(key))),
             std::string::npos)
       << Errors();
 }
@@ -121,7 +125,8 @@ TEST_F(FsckTest, FindsAnExtentOutsideOfItsDevice) {
 TEST_F(FsckTest, FindsDamagedAndMissingInlineContent) {
   const auto [key, value] = FirstRow(Family::kInline);
   Set(Family::kInline, key, "inline Content");
-  EXPECT_EQ(Errors(), "object `bucket/small` does not match its checksum: its content in the metadata is damaged\n");
+  EXPECT_EQ(Errors(),
+            "object `bucket/small` does not match its checksum: its content in the metadata is damaged\n");
   Set(Family::kInline, key, std::nullopt);
   EXPECT_EQ(Errors(), "object `bucket/small` has no content: its row is missing\n");
 }
@@ -138,16 +143,19 @@ TEST_F(FsckTest, FindsRowsThatAreLeftOver) {
 TEST_F(FsckTest, FindsAMissingSegment) {
   const auto [key, value] = FirstRow(Family::kMaps);
   Set(Family::kMaps, key, std::nullopt);
-  EXPECT_NE(Errors().find("object `bucket/large`: segment 0 of its map is missing"), std::string::npos) << Errors();
+  EXPECT_NE(Errors().find("object `bucket/large`: segment 0 of its map is missing"), std::string::npos)
+      << Errors();
 }
 
 TEST_F(FsckTest, FindsObjectsWithoutABucket) {
   Set(Family::kBuckets, "bucket", std::nullopt);
-  EXPECT_NE(Errors().find("object `(bucket 1)/small` is in a bucket that does not exist"), std::string::npos) << Errors();
+  EXPECT_NE(Errors().find("object `(bucket 1)/small` is in a bucket that does not exist"), std::string::npos)
+      << Errors();
 }
 
 TEST_F(FsckTest, EveryRowThatIsDamagedIsFound) {
-  for (const Family family : {Family::kBuckets, Family::kObjects, Family::kInline, Family::kMaps, Family::kExtents, Family::kGroups}) {
+  for (const Family family : {Family::kBuckets, Family::kObjects, Family::kInline, Family::kMaps,
+                              Family::kExtents, Family::kGroups}) {
     const auto [key, value] = FirstRow(family);
     std::string bad = value;
     bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 0x10);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gates: one rt::Gate for each reactor that the engine was called on, for the coroutines that outlive the call that started
-// them (device writes of a put, zeroing ahead, reads and
-// commits whose caller had no more time).
-// Thread-safe as far as said; each gate belongs to its reactor.
+// Gates: one rt::Gate for each reactor that the engine was called on, for the coroutines that outlive the
+// call that started them (device writes of a put, zeroing ahead, reads and commits whose caller had no more
+// time). Thread-safe as far as said; each gate belongs to its reactor.
 #pragma once
 
 #include <map>
@@ -22,9 +21,11 @@ namespace forebay::engine {
 class Gates {
  public:
   /// On `reactor`. False when Close was called for it: the task is destroyed without having run.
-  bool Spawn(rt::Reactor& reactor, rt::Task<void> task) { return reactor.Spawn(Of(reactor), std::move(task)); }
-  /// On `reactor`: runs `task` to its end but waits only until `deadline`: false when that came first. The task then goes on
-  /// and owns what it needs. Unavailable when Close was called.
+  bool Spawn(rt::Reactor& reactor, rt::Task<void> task) {
+    return reactor.Spawn(Of(reactor), std::move(task));
+  }
+  /// On `reactor`: runs `task` to its end but waits only until `deadline`: false when that came first. The
+  /// task then goes on and owns what it needs. Unavailable when Close was called.
   rt::Task<Result<bool>> RunUntil(rt::Reactor& reactor, base::TimePoint deadline, rt::Task<void> task) {
     if (deadline == base::kNever) {
       co_await std::move(task);

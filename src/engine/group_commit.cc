@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/group_commit.h"
 
-#include <fmt/chrono.h>
-
 #include <optional>
 #include <utility>
+
+#include <fmt/chrono.h>
 
 #include "rt/when_all.h"
 
@@ -28,7 +28,8 @@ bool Apply(GroupBitmap& bitmap, const UnitRun& run, bool used) {
 Result<std::unique_ptr<GroupCommit>> GroupCommit::Create(Devices& devices, Uuid store, Witness witness,
                                                          const base::Clock& clock, base::Log& log) {
   FB_ASSIGN(std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-flush", .entries = 64}));
-  return std::unique_ptr<GroupCommit>(new GroupCommit(devices, store, witness, clock, log, std::move(reactor)));
+  return std::unique_ptr<GroupCommit>(
+      new GroupCommit(devices, store, witness, clock, log, std::move(reactor)));
 }
 
 void GroupCommit::AddChange(const UnitRun& run, bool used) {
@@ -50,9 +51,9 @@ Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch) {
     for (const Change& change : list) {
       if (Apply(bitmap, change.run, change.used)) continue;
       return Fail("updating a free-space row",
-                  Status::DataLoss("units {} to {} of {} are {} already; run forebay fsck", change.run.first_unit,
-                                   change.run.first_unit + change.run.units - 1, devices_.at(change.run.device).name(),
-                                   change.used ? "in use" : "free"));
+                  Status::DataLoss("units {} to {} of {} are {} already; run forebay fsck",
+                                   change.run.first_unit, change.run.first_unit + change.run.units - 1,
+                                   devices_.at(change.run.device).name(), change.used ? "in use" : "free"));
     }
     batch.Put(meta::Family::kGroups, key, EncodeGroup(key, bitmap));
   }
@@ -64,8 +65,8 @@ Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch) {
 }
 
 Status GroupCommit::FlushData(uint64_t witness, bool /*data*/) {
-  // Also a group without data is covered: otherwise the witness would stand still while only metadata is written, and a
-  // damaged log could lose all of that without a word.
+  // Also a group without data is covered: otherwise the witness would stand still while only metadata is
+  // written, and a damaged log could lose all of that without a word.
   return reactor_->BlockOn(Flush(*reactor_, witness));
 }
 
@@ -79,7 +80,8 @@ rt::Task<Status> GroupCommit::Flush(rt::Reactor& reactor, uint64_t witness) {
   // The slot that holds the last witness stays as it is: a torn write spoils only the other one.
   const Witness next{.commit = witness, .slot = 1 - witness_.slot};
   const Status written = co_await engine::WriteWitness(reactor, devices_.at(0), store_, next);
-  if (!written.ok()) co_return Fail(fmt::format("writing the commit witness to {}", devices_.at(0).name()), written);
+  if (!written.ok())
+    co_return Fail(fmt::format("writing the commit witness to {}", devices_.at(0).name()), written);
   witness_ = next;
   devices_.MarkWritten(0);
   const std::vector<uint32_t> ids = devices_.TakeWritten();
@@ -99,10 +101,10 @@ rt::Task<Status> GroupCommit::FlushDevice(rt::Reactor& reactor, uint32_t id) {
 
 Status GroupCommit::Fail(std::string_view what, const Status& status) {
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(clock_.WallNow());
-  const Status failure =
-      Status::FailedPrecondition("the store is read-only: {} failed at {:%Y-%m-%d %H:%M:%S} UTC ({}); restart the server to "
-                                 "read the media again",
-                                 what, fmt::gmtime(now.time_since_epoch().count()), status.ToString());
+  const Status failure = Status::FailedPrecondition(
+      "the store is read-only: {} failed at {:%Y-%m-%d %H:%M:%S} UTC ({}); restart the server to "
+      "read the media again",
+      what, fmt::gmtime(now.time_since_epoch().count()), status.ToString());
   {
     base::MutexLock lock(mutex_);
     if (!health_.ok()) return health_;

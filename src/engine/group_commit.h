@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// GroupCommit: the engine's part in each group of transactions. It gives out numbers that are never used again, collects
-// which units became used or free and writes their group rows with the batch, and makes data durable: witness written, then
-// every device flushed that was written since. After a flush that failed nothing is written any more (health says why):
-// what is on the media is known only after it was read again, by a restart.
-// Thread-safe in health and flushes; everything else belongs to the committer's thread.
+// GroupCommit: the engine's part in each group of transactions. It gives out numbers that are never used
+// again, collects which units became used or free and writes their group rows with the batch, and makes data
+// durable: witness written, then every device flushed that was written since. After a flush that failed
+// nothing is written any more (health says why): what is on the media is known only after it was read again,
+// by a restart. Thread-safe in health and flushes; everything else belongs to the committer's thread.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,8 @@ namespace forebay::engine {
 
 class GroupCommit final : public meta::GroupHooks {
  public:
-  /// Borrows `devices`, `clock` and `log`. `witness` is the highest one on device 0. Fails when io_uring is not to be had.
+  /// Borrows `devices`, `clock` and `log`. `witness` is the highest one on device 0. Fails when io_uring is
+  /// not to be had.
   static Result<std::unique_ptr<GroupCommit>> Create(Devices& devices, Uuid store, Witness witness,
                                                      const base::Clock& clock, base::Log& log);
 
@@ -45,8 +46,8 @@ class GroupCommit final : public meta::GroupHooks {
   Status FinishGroup(meta::View& view, meta::Batch& batch) override;
   Status FlushData(uint64_t witness, bool data) override;
 
-  /// Writes the witness once more and flushes it, from the caller's reactor: when a store is opened and when it is closed.
-  /// No group is in progress.
+  /// Writes the witness once more and flushes it, from the caller's reactor: when a store is opened and when
+  /// it is closed. No group is in progress.
   rt::Task<Status> WriteWitness(rt::Reactor& reactor, uint64_t commit);
 
   /// Why nothing can be written; ok while it can.
@@ -61,7 +62,12 @@ class GroupCommit final : public meta::GroupHooks {
 
   GroupCommit(Devices& devices, Uuid store, Witness witness, const base::Clock& clock, base::Log& log,
               std::unique_ptr<rt::Reactor> reactor)
-      : devices_(devices), store_(store), witness_(witness), clock_(clock), log_(log), reactor_(std::move(reactor)) {}
+      : devices_(devices),
+        store_(store),
+        witness_(witness),
+        clock_(clock),
+        log_(log),
+        reactor_(std::move(reactor)) {}
 
   void AddChange(const UnitRun& run, bool used);
   rt::Task<Status> Flush(rt::Reactor& reactor, uint64_t witness);

@@ -16,7 +16,8 @@ namespace {
 /// How often a load starts over because the object was replaced under its hands.
 constexpr int kLoadAttempts = 100;
 
-Result<std::string> GetRow(meta::MetaStore& meta, meta::Family family, std::string_view key, std::string_view what) {
+Result<std::string> GetRow(meta::MetaStore& meta, meta::Family family, std::string_view key,
+                           std::string_view what) {
   FB_ASSIGN(std::optional<std::string> row, meta.Get(family, key));
   if (!row) return Status::NotFound("{} is missing", what);
   return *std::move(row);
@@ -27,7 +28,8 @@ Result<std::vector<Piece>> LoadPieces(meta::MetaStore& meta, const NewestVersion
   std::vector<Piece> pieces;
   for (uint64_t segment = 0; segment < SegmentCount(newest.record.size_bytes); ++segment) {
     const std::string key = SegmentKey(newest.version, static_cast<uint32_t>(segment));
-    FB_ASSIGN(const std::string row, GetRow(meta, meta::Family::kMaps, key, fmt::format("segment {} of the map", segment)));
+    FB_ASSIGN(const std::string row,
+              GetRow(meta, meta::Family::kMaps, key, fmt::format("segment {} of the map", segment)));
     FB_ASSIGN(const std::vector<Piece> part,
               DecodePieces(key, row, SegmentLength(newest.record.size_bytes, segment)));
     pieces.insert(pieces.end(), part.begin(), part.end());
@@ -35,12 +37,14 @@ Result<std::vector<Piece>> LoadPieces(meta::MetaStore& meta, const NewestVersion
   return pieces;
 }
 
-Status LoadExtents(meta::MetaStore& meta, const Devices& devices, const std::vector<Piece>& pieces, ObjectState& state) {
+Status LoadExtents(meta::MetaStore& meta, const Devices& devices, const std::vector<Piece>& pieces,
+                   ObjectState& state) {
   std::unordered_map<uint64_t, bool> seen;
   for (const Piece& piece : pieces) {
     if (!seen.try_emplace(piece.extent, true).second) continue;
     const std::string key = NumberKey(piece.extent);
-    FB_ASSIGN(const std::string row, GetRow(meta, meta::Family::kExtents, key, fmt::format("extent {}", piece.extent)));
+    FB_ASSIGN(const std::string row,
+              GetRow(meta, meta::Family::kExtents, key, fmt::format("extent {}", piece.extent)));
     FB_ASSIGN(ExtentRecord record, DecodeExtent(key, row));
     FB_TRY(CheckPlace(piece.extent, record, devices));
     state.extents.push_back({piece.extent, std::move(record)});
@@ -49,17 +53,18 @@ Status LoadExtents(meta::MetaStore& meta, const Devices& devices, const std::vec
 }
 
 /// NotFound when a row is missing that the version needs.
-Result<ObjectStatePtr> Resolve(meta::MetaStore& meta, const Devices& devices, uint64_t bucket, const std::string& key,
-                               const NewestVersion& newest) {
+Result<ObjectStatePtr> Resolve(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                               const std::string& key, const NewestVersion& newest) {
   auto state = std::make_shared<ObjectState>();
   state->bucket = bucket;
   state->info = InfoOf(key, newest.version, newest.record);
   if (newest.record.storage == Storage::kInline) {
-    FB_ASSIGN(state->inline_content, GetRow(meta, meta::Family::kInline, NumberKey(newest.version), "its content"));
+    FB_ASSIGN(state->inline_content,
+              GetRow(meta, meta::Family::kInline, NumberKey(newest.version), "its content"));
     if (state->inline_content.size() != newest.record.size_bytes ||
         base::Crc32c(AsBytes(state->inline_content)) != newest.record.crc32c)
-      return Status::DataLoss("object `{}` is damaged at offset 0: its content in the metadata does not match its checksum",
-                              key);
+      return Status::DataLoss(
+          "object `{}` is damaged at offset 0: its content in the metadata does not match its checksum", key);
     return state;
   }
   FB_ASSIGN(const std::vector<Piece> pieces, LoadPieces(meta, newest));
@@ -90,7 +95,8 @@ class BucketCursor final : public store::KeyCursor {
   Status status() const { return status_.ok() ? scan_->status() : status_; }
 
  private:
-  /// Past the other versions of the key we stand on. They are few as a rule: stepping is cheaper than seeking.
+  /// Past the other versions of the key we stand on. They are few as a rule: stepping is cheaper than
+  /// seeking.
   void SkipVersions() {
     const std::string prefix = ObjectPrefix(bucket_, key_);
     while (scan_->Valid() && scan_->key().starts_with(prefix)) scan_->Next();
@@ -133,7 +139,8 @@ Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view v
   return NewestVersion{.version = name.version, .record = std::move(record)};
 }
 
-Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket, const std::string& key) {
+Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket,
+                                                const std::string& key) {
   const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, EndOfVersions(bucket, key));
   scan->Seek(FirstVersion(bucket, key));
   FB_TRY(scan->status());
@@ -143,18 +150,21 @@ Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t 
   return std::optional(std::move(newest));
 }
 
-Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket, const std::string& key) {
+Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                                  const std::string& key) {
   for (int attempt = 0; attempt < kLoadAttempts; ++attempt) {
     FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(meta, bucket, key));
     if (!newest) return ObjectStatePtr();
     Result<ObjectStatePtr> state = Resolve(meta, devices, bucket, key, *newest);
     if (state.ok() || state.error().code() != Code::kNotFound) return state;
-    // The rows of a version go in one batch. When it is not the newest any more its rows went while we read them.
+    // The rows of a version go in one batch. When it is not the newest any more its rows went while we read
+    // them.
     FB_ASSIGN(const std::optional<NewestVersion> again, FindNewest(meta, bucket, key));
     if (again && again->version == newest->version)
       return Status::DataLoss("object `{}` is damaged: {}; run forebay fsck", key, state.error().message());
   }
-  return Status::Aborted("object `{}` was replaced {} times while it was being opened: try again", key, kLoadAttempts);
+  return Status::Aborted("object `{}` was replaced {} times while it was being opened: try again", key,
+                         kLoadAttempts);
 }
 
 Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces) {
@@ -165,9 +175,11 @@ Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces) {
     const auto found = index.find(piece.extent);
     if (found == index.end() ||
         !base::RangeFits(piece.offset, piece.length, state.extents[found->second].record.length_bytes))
-      return Status::DataLoss("object `{}` is damaged at offset {}: its map names bytes that extent {} does not have",
-                              state.info.key, begin, piece.extent);
-    state.pieces.push_back({.begin = begin, .length = piece.length, .extent = found->second, .offset = piece.offset});
+      return Status::DataLoss(
+          "object `{}` is damaged at offset {}: its map names bytes that extent {} does not have",
+          state.info.key, begin, piece.extent);
+    state.pieces.push_back(
+        {.begin = begin, .length = piece.length, .extent = found->second, .offset = piece.offset});
     begin += piece.length;
   }
   return {};
@@ -178,11 +190,13 @@ Status CheckPlace(uint64_t extent, const ExtentRecord& record, const Devices& de
       base::RangeFits(record.first_unit * device::kUnit, record.units() * device::kUnit,
                       devices.at(record.device).size_bytes()))
     return {};
-  return Status::DataLoss("extent {} is said to be at unit {} of device {}, which is outside of the data; run forebay fsck",
-                          extent, record.first_unit, record.device);
+  return Status::DataLoss(
+      "extent {} is said to be at unit {} of device {}, which is outside of the data; run forebay fsck",
+      extent, record.first_unit, record.device);
 }
 
-Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket, const store::ListOptions& options) {
+Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket,
+                                    const store::ListOptions& options) {
   BucketCursor cursor(meta, bucket);
   FB_ASSIGN(store::ListPage page,
             store::ListKeys(cursor, options, [&](std::string_view) { return cursor.Info(); }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading objects out of the metadata: the newest version of a key, its content map resolved, a page of a listing.
-// These calls may block on the disk: they run on the engine's thread pool.
-// Thread-safe: functions over a thread-safe store. Errors are DataLoss that names the row, and the store's own.
+// Reading objects out of the metadata: the newest version of a key, its content map resolved, a page of a
+// listing. These calls may block on the disk: they run on the engine's thread pool. Thread-safe: functions
+// over a thread-safe store. Errors are DataLoss that names the row, and the store's own.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,13 @@ struct NewestVersion {
 Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view value);
 
 /// The newest version of a key; nothing when there is none, or when it is a delete marker.
-Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket, const std::string& key);
+Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket,
+                                                const std::string& key);
 
-/// The newest version with everything that a read needs; null when there is none. Extents were checked to lie inside of
-/// the devices and to hold what is referred to.
-Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket, const std::string& key);
+/// The newest version with everything that a read needs; null when there is none. Extents were checked to lie
+/// inside of the devices and to hold what is referred to.
+Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                                  const std::string& key);
 
 /// Appends `pieces` to the map of `state`, whose extents are complete already. DataLoss when they do not fit.
 Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces);
@@ -39,6 +41,7 @@ Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces);
 /// OutOfRange is never given: DataLoss when the extent does not lie in the data area of a device.
 Status CheckPlace(uint64_t extent, const ExtentRecord& record, const Devices& devices);
 
-Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket, const store::ListOptions& options);
+Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket,
+                                    const store::ListOptions& options);
 
 }  // namespace forebay::engine

@@ -47,8 +47,9 @@ rt::Task<Result<std::vector<base::Buffer>>> Memory::Allocate(rt::Reactor& reacto
   size_t total = 0;
   for (const size_t size : sizes) total += size;
   if (total > arena_.size_bytes() / 2)
-    co_return Status::ResourceExhausted("one operation needs {} of memory and there are {} in all: give the server more memory",
-                                        base::FormatSize(total), base::FormatSize(arena_.size_bytes()));
+    co_return Status::ResourceExhausted(
+        "one operation needs {} of memory and there are {} in all: give the server more memory",
+        base::FormatSize(total), base::FormatSize(arena_.size_bytes()));
   if (!co_await BeginTurn(reactor, deadline)) co_return TooLate();
   const Turn turn(*this);
   std::vector<base::Buffer> buffers;
@@ -74,7 +75,8 @@ std::optional<base::Buffer> Memory::TryAllocateUpTo(size_t size) {
   }
 }
 
-rt::Task<Result<base::Buffer>> Memory::AllocateUpTo(rt::Reactor& reactor, base::TimePoint deadline, size_t size) {
+rt::Task<Result<base::Buffer>> Memory::AllocateUpTo(rt::Reactor& reactor, base::TimePoint deadline,
+                                                    size_t size) {
   size = std::min(size, base::Arena::kMaxAllocation);
   if (std::optional<base::Buffer> buffer = TryAllocateUpTo(size)) co_return *std::move(buffer);
   if (!co_await BeginTurn(reactor, deadline)) co_return TooLate();
@@ -82,7 +84,8 @@ rt::Task<Result<base::Buffer>> Memory::AllocateUpTo(rt::Reactor& reactor, base::
   co_return co_await WaitForOne(reactor, deadline, std::min(size, kEasySize));
 }
 
-rt::Task<Result<base::Buffer>> Memory::WaitForOne(rt::Reactor& reactor, base::TimePoint deadline, size_t size) {
+rt::Task<Result<base::Buffer>> Memory::WaitForOne(rt::Reactor& reactor, base::TimePoint deadline,
+                                                  size_t size) {
   if (std::optional<base::Buffer> buffer = TryOne(size)) co_return *std::move(buffer);
   ArenaGrant grant(reactor);
   if (std::optional<base::Buffer> buffer = arena_.AllocateOrWait(size, &grant)) co_return *std::move(buffer);
@@ -147,8 +150,10 @@ void Memory::Leave() {
 }
 
 Status Memory::TooLate() const {
-  return Status::ResourceExhausted("no memory came free in the arena of {} before the deadline: lower the load or give the server more memory",
-                                  base::FormatSize(arena_.size_bytes()));
+  return Status::ResourceExhausted(
+      "no memory came free in the arena of {} before the deadline: lower the load or give the server more "
+      "memory",
+      base::FormatSize(arena_.size_bytes()));
 }
 
 }  // namespace forebay::engine

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: hands out arena memory to readers and writers. The tier gives way: its blocks are evicted until the request fits.
-// When all memory is in use by operations in progress, those that want some wait in the order in which they came. Only the
-// first in line may hold a part of what it asked for, so operations that wait cannot block each other for ever.
-// Thread-safe. Outlives the calls in progress.
+// Memory: hands out arena memory to readers and writers. The tier gives way: its blocks are evicted until the
+// request fits. When all memory is in use by operations in progress, those that want some wait in the order
+// in which they came. Only the first in line may hold a part of what it asked for, so operations that wait
+// cannot block each other for ever. Thread-safe. Outlives the calls in progress.
 #pragma once
 
 #include <atomic>
@@ -27,10 +27,11 @@ class Memory {
   /// Both are borrowed.
   Memory(base::Arena& arena, Tier& tier) : arena_(arena), tier_(tier) {}
 
-  /// A buffer of each of `sizes` (1 to Arena::kMaxAllocation), without suspending; nothing when memory is short.
+  /// A buffer of each of `sizes` (1 to Arena::kMaxAllocation), without suspending; nothing when memory is
+  /// short.
   std::optional<std::vector<base::Buffer>> TryAllocate(const std::vector<size_t>& sizes);
-  /// The same, but waits while memory is short. ResourceExhausted when the deadline came first, or at once when the arena is
-  /// too small for it.
+  /// The same, but waits while memory is short. ResourceExhausted when the deadline came first, or at once
+  /// when the arena is too small for it.
   rt::Task<Result<std::vector<base::Buffer>>> Allocate(rt::Reactor& reactor, base::TimePoint deadline,
                                                        std::vector<size_t> sizes);
   /// As AllocateUpTo, without suspending; nothing when memory is short.

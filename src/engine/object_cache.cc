@@ -57,7 +57,8 @@ void ObjectCache::Erase(Shard& shard, const Name& name) {
 void ObjectCache::Add(Shard& shard, const ObjectStatePtr& state) {
   const uint64_t footprint = state->footprint();
   if (footprint > limit_per_shard_) return;
-  while (shard.bytes + footprint > limit_per_shard_) Erase(shard, {shard.order.back()->bucket, shard.order.back()->info.key});
+  while (shard.bytes + footprint > limit_per_shard_)
+    Erase(shard, {shard.order.back()->bucket, shard.order.back()->info.key});
   shard.order.push_front(state);
   shard.entries.emplace(Name{state->bucket, state->info.key}, shard.order.begin());
   shard.bytes += footprint;

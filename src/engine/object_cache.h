@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectCache: the current versions of objects that were looked at lately. Coherent with the metadata: from the moment a
-// transaction prepares a change of a key until its outcome is known the key is not cached, and whoever loaded a row before
-// that cannot add it afterwards (each shard counts its changes). Bounded in bytes, least recently used first.
-// Thread-safe; each call takes one short lock.
+// ObjectCache: the current versions of objects that were looked at lately. Coherent with the metadata: from
+// the moment a transaction prepares a change of a key until its outcome is known the key is not cached, and
+// whoever loaded a row before that cannot add it afterwards (each shard counts its changes). Bounded in
+// bytes, least recently used first. Thread-safe; each call takes one short lock.
 #pragma once
 
 #include <array>

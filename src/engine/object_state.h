@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectState: one version of an object, resolved: what its record says, and where its bytes are with their checksums, so
-// that a read of it needs no metadata. Shared by the cache and the readers that have it open.
+// ObjectState: one version of an object, resolved: what its record says, and where its bytes are with their
+// checksums, so that a read of it needs no metadata. Shared by the cache and the readers that have it open.
 // Immutable.
 #pragma once
 
@@ -23,7 +23,7 @@ struct MappedExtent {
 
 /// A run of the object's bytes.
 struct MappedPiece {
-  uint64_t begin = 0;   // in the object
+  uint64_t begin = 0;  // in the object
   uint64_t length = 0;
   uint32_t extent = 0;  // index into ObjectState::extents
   uint64_t offset = 0;  // in the extent
@@ -32,14 +32,15 @@ struct MappedPiece {
 struct ObjectState {
   uint64_t bucket = 0;
   store::ObjectInfo info;
-  std::string inline_content;          // all of it when there are no pieces
-  std::vector<MappedPiece> pieces;     // in order, without holes, info.size_bytes in all
+  std::string inline_content;       // all of it when there are no pieces
+  std::vector<MappedPiece> pieces;  // in order, without holes, info.size_bytes in all
   std::vector<MappedExtent> extents;
 
   /// Roughly what it takes of the heap.
   uint64_t footprint() const;
 };
-using ObjectStatePtr = std::shared_ptr<const ObjectState>;  // shared: the cache may drop it while readers go on
+using ObjectStatePtr =
+    std::shared_ptr<const ObjectState>;  // shared: the cache may drop it while readers go on
 
 store::ObjectInfo InfoOf(std::string_view key, uint64_t version, const ObjectRecord& record);
 

@@ -9,7 +9,8 @@
 
 namespace forebay::engine {
 
-rt::Task<Result<store::ReadData>> Reader::Read(const store::Context& context, uint64_t offset, uint64_t length) {
+rt::Task<Result<store::ReadData>> Reader::Read(const store::Context& context, uint64_t offset,
+                                               uint64_t length) {
   FB_CO_TRY(store::CheckDeadline(context, "read"));
   FB_CO_TRY(store::CheckRead(version_->bucket_name, info(), offset, length));
   if (length == 0) co_return store::ReadData();
@@ -21,7 +22,8 @@ rt::Task<Result<store::ReadData>> Reader::Read(const store::Context& context, ui
   co_return Gather(parts);
 }
 
-rt::Task<Result<store::ReadData>> Reader::ReadInline(const store::Context& context, uint64_t offset, uint64_t length) {
+rt::Task<Result<store::ReadData>> Reader::ReadInline(const store::Context& context, uint64_t offset,
+                                                     uint64_t length) {
   std::vector<size_t> sizes{static_cast<size_t>(length)};
   FB_CO_ASSIGN(std::vector<base::Buffer> memory,
                co_await version_->core.memory.Allocate(context.reactor, context.deadline, std::move(sizes)));
@@ -33,16 +35,19 @@ rt::Task<Result<store::ReadData>> Reader::ReadInline(const store::Context& conte
   co_return data;
 }
 
-rt::Task<Result<std::vector<BlockPart>>> Reader::FetchMissing(const store::Context& context, std::vector<BlockPart> parts) {
-  auto fetch = std::make_shared<Fetch>();  // shared with the fetch, which goes on when the deadline comes first
+rt::Task<Result<std::vector<BlockPart>>> Reader::FetchMissing(const store::Context& context,
+                                                              std::vector<BlockPart> parts) {
+  auto fetch =
+      std::make_shared<Fetch>();  // shared with the fetch, which goes on when the deadline comes first
   fetch->version = version_;
   fetch->parts = std::move(parts);
   fetch->deadline = context.deadline;
   FB_CO_ASSIGN(const bool ended, co_await version_->core.gates.RunUntil(context.reactor, context.deadline,
                                                                         RunFetch(context.reactor, fetch)));
   if (!ended)
-    co_return Status::DeadlineExceeded("reading `{}/{}` at offset {}: the device did not answer before the deadline",
-                                       version_->bucket_name, info().key, fetch->parts[0].object_offset);
+    co_return Status::DeadlineExceeded(
+        "reading `{}/{}` at offset {}: the device did not answer before the deadline", version_->bucket_name,
+        info().key, fetch->parts[0].object_offset);
   FB_CO_TRY(fetch->status);
   co_return std::move(fetch->parts);
 }
@@ -53,8 +58,8 @@ store::ReadData Reader::Gather(const std::vector<BlockPart>& parts) const {
   for (const BlockPart& part : parts) {
     base::Buffer bytes = part.content.Slice(part.begin, part.length);
     const bool whole = part.length == part.content.size();
-    const uint32_t crc32c =
-        whole ? version_->state->extents[part.extent].record.checksums[part.block] : base::Crc32c(bytes.view());
+    const uint32_t crc32c = whole ? version_->state->extents[part.extent].record.checksums[part.block]
+                                  : base::Crc32c(bytes.view());
     data.crc32c = base::Crc32cCombine(data.crc32c, crc32c, part.length);
     data.size_bytes += part.length;
     data.buffers.push_back(std::move(bytes));

@@ -15,11 +15,14 @@ class Reader final : public store::ObjectReader {
   explicit Reader(OpenVersionPtr version) : version_(std::move(version)) {}
 
   const store::ObjectInfo& info() const override { return version_->state->info; }
-  rt::Task<Result<store::ReadData>> Read(const store::Context& context, uint64_t offset, uint64_t length) override;
+  rt::Task<Result<store::ReadData>> Read(const store::Context& context, uint64_t offset,
+                                         uint64_t length) override;
 
  private:
-  rt::Task<Result<store::ReadData>> ReadInline(const store::Context& context, uint64_t offset, uint64_t length);
-  rt::Task<Result<std::vector<BlockPart>>> FetchMissing(const store::Context& context, std::vector<BlockPart> parts);
+  rt::Task<Result<store::ReadData>> ReadInline(const store::Context& context, uint64_t offset,
+                                               uint64_t length);
+  rt::Task<Result<std::vector<BlockPart>>> FetchMissing(const store::Context& context,
+                                                        std::vector<BlockPart> parts);
   store::ReadData Gather(const std::vector<BlockPart>& parts) const;
 
   const OpenVersionPtr version_;

@@ -32,7 +32,9 @@ std::string Seal(std::string_view row_key, std::string body) {
 struct RowName {
   std::string_view kind;
   std::string_view row_key;
-  std::string Text() const { return fmt::format("the {} row {}", kind, base::ToHex(AsBytes(row_key.substr(0, 64)))); }
+  std::string Text() const {
+    return fmt::format("the {} row {}", kind, base::ToHex(AsBytes(row_key.substr(0, 64))));
+  }
 };
 
 Status Nonsense(const RowName& name, std::string_view what) {
@@ -52,8 +54,8 @@ Result<std::string_view> Unseal(const RowName& name, std::string_view value) {
     return Nonsense(name, "its checksum does not match");
   const auto format = static_cast<uint8_t>(body[0]);
   if (format > kRecordFormat)
-    return Status::FailedPrecondition("{} has format {}, this program knows {}: use a newer forebay", name.Text(), format,
-                                      kRecordFormat);
+    return Status::FailedPrecondition("{} has format {}, this program knows {}: use a newer forebay",
+                                      name.Text(), format, kRecordFormat);
   if (format != kRecordFormat) return Nonsense(name, "its format is 0");
   return body.substr(1);
 }
@@ -115,9 +117,12 @@ store::UserMetadata TakeMetadata(base::Decoder& decoder) {
 
 bool SizeSuitsStorage(const ObjectRecord& record) {
   switch (record.storage) {
-    case Storage::kInline: return record.size_bytes <= kMaxInlineContent;
-    case Storage::kMap: return record.size_bytes > 0 && record.size_bytes <= kSegmentBytes;
-    case Storage::kSegmented: return record.size_bytes > kSegmentBytes && record.size_bytes <= base::kMaxObjectBytes;
+    case Storage::kInline:
+      return record.size_bytes <= kMaxInlineContent;
+    case Storage::kMap:
+      return record.size_bytes > 0 && record.size_bytes <= kSegmentBytes;
+    case Storage::kSegmented:
+      return record.size_bytes > kSegmentBytes && record.size_bytes <= base::kMaxObjectBytes;
   }
   return false;
 }
@@ -232,7 +237,8 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   record.modified_ns = static_cast<int64_t>(decoder.U64());
   record.metadata = TakeMetadata(decoder);
   if ((flags & ~kDeleteMarkerFlag) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
-  if (record.storage == Storage::kMap && !decoder.failed()) record.pieces = TakePieces(decoder, record.size_bytes);
+  if (record.storage == Storage::kMap && !decoder.failed())
+    record.pieces = TakePieces(decoder, record.size_bytes);
   FB_TRY(Finish(decoder, name));
   return record;
 }
@@ -245,7 +251,8 @@ std::string EncodePieces(std::string_view row_key, std::span<const Piece> pieces
   return Seal(row_key, std::move(out));
 }
 
-Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_view value, uint64_t expected_bytes) {
+Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_view value,
+                                        uint64_t expected_bytes) {
   const RowName name{"map", row_key};
   FB_ASSIGN(const std::string_view body, Unseal(name, value));
   base::Decoder decoder(body);
@@ -278,9 +285,10 @@ Result<ExtentRecord> DecodeExtent(std::string_view row_key, std::string_view val
   record.length_bytes = decoder.Varint();
   record.block_shift = decoder.U8();
   record.references = decoder.Varint();
-  const bool sane = device <= UINT32_MAX && record.first_unit <= UINT64_MAX / device::kUnit - kMaxExtentBytes &&
-                    record.length_bytes != 0 && record.length_bytes <= kMaxExtentBytes &&
-                    record.block_shift >= kMinBlockShift && record.block_shift <= kMaxBlockShift && record.references != 0;
+  const bool sane =
+      device <= UINT32_MAX && record.first_unit <= UINT64_MAX / device::kUnit - kMaxExtentBytes &&
+      record.length_bytes != 0 && record.length_bytes <= kMaxExtentBytes &&
+      record.block_shift >= kMinBlockShift && record.block_shift <= kMaxBlockShift && record.references != 0;
   if (!sane) decoder.Fail();
   if (!decoder.failed()) {
     const uint64_t blocks = base::DivideUp(record.length_bytes, uint64_t{1} << record.block_shift);
@@ -317,7 +325,8 @@ Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value)
   record.info.bucket_class = static_cast<store::BucketClass>(bucket_class);
   record.info.created = base::WallTime(base::Duration(static_cast<int64_t>(decoder.U64())));
   const bool sane = (flags & ~kVersionedFlag) == 0 && record.id != 0 &&
-                    bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) && base::CheckBucketName(name).ok();
+                    bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) &&
+                    base::CheckBucketName(name).ok();
   if (!sane) decoder.Fail();
   FB_TRY(Finish(decoder, row));
   return record;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the metadata: their keys and records, encoded and decoded. docs/formats/metadata.md has the grammar with an
-// example of each. Every record ends with a CRC32C over its key and itself, so that a flipped bit in memory and a row under
-// a wrong key are seen, not only what RocksDB's own checksums see. Decoders take hostile bytes: they fail with DataLoss that
-// names the row, and whatever they give is in range.
+// The rows of the metadata: their keys and records, encoded and decoded. docs/formats/metadata.md has the
+// grammar with an example of each. Every record ends with a CRC32C over its key and itself, so that a flipped
+// bit in memory and a row under a wrong key are seen, not only what RocksDB's own checksums see. Decoders
+// take hostile bytes: they fail with DataLoss that names the row, and whatever they give is in range.
 // Thread-safe: pure functions.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -71,7 +73,7 @@ struct ObjectKey {
 
 struct ExtentRecord {
   uint32_t device = 0;
-  uint64_t first_unit = 0;   // counted from the start of the device
+  uint64_t first_unit = 0;  // counted from the start of the device
   uint64_t length_bytes = 0;
   uint8_t block_shift = kWriterBlockShift;
   uint64_t references = 1;
@@ -95,7 +97,8 @@ struct Counters {
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 
-using GroupBitmap = std::array<uint64_t, kGroupBitmapWords>;  // bit n of word w: unit 64 w + n of the group is in use
+using GroupBitmap =
+    std::array<uint64_t, kGroupBitmapWords>;  // bit n of word w: unit 64 w + n of the group is in use
 
 // ---- keys ----
 
@@ -104,13 +107,18 @@ constexpr std::string_view kCountersKey = "engine/counters";
 
 /// Everything of one bucket starts with this.
 std::string BucketPrefix(uint64_t bucket);
-/// All versions of one object start with this; the newest comes first. Every key of the object is below PrefixEnd of it.
+/// All versions of one object start with this; the newest comes first. Every key of the object is below
+/// PrefixEnd of it.
 std::string ObjectPrefix(uint64_t bucket, std::string_view key);
 std::string EncodeObjectKey(uint64_t bucket, std::string_view key, uint64_t version);
-/// The bounds of a search for the versions of one object: at or above, and below. They differ in the version only, which
-/// the metadata store answers without looking at other objects. No version is 0.
-inline std::string FirstVersion(uint64_t bucket, std::string_view key) { return EncodeObjectKey(bucket, key, UINT64_MAX); }
-inline std::string EndOfVersions(uint64_t bucket, std::string_view key) { return EncodeObjectKey(bucket, key, 0); }
+/// The bounds of a search for the versions of one object: at or above, and below. They differ in the version
+/// only, which the metadata store answers without looking at other objects. No version is 0.
+inline std::string FirstVersion(uint64_t bucket, std::string_view key) {
+  return EncodeObjectKey(bucket, key, UINT64_MAX);
+}
+inline std::string EndOfVersions(uint64_t bucket, std::string_view key) {
+  return EncodeObjectKey(bucket, key, 0);
+}
 /// The smallest string above all that start with `prefix`, which holds a byte below 0xff.
 std::string PrefixEnd(std::string_view prefix);
 Result<ObjectKey> DecodeObjectKey(std::string_view row_key);
@@ -138,7 +146,8 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
 
 std::string EncodePieces(std::string_view row_key, std::span<const Piece> pieces);
 /// The pieces of one segment; `expected_bytes` is how many they must add up to.
-Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_view value, uint64_t expected_bytes);
+Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_view value,
+                                        uint64_t expected_bytes);
 
 std::string EncodeExtent(std::string_view row_key, const ExtentRecord& record);
 Result<ExtentRecord> DecodeExtent(std::string_view row_key, std::string_view value);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rows.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "base/checksum.h"
 #include "base/codec.h"
@@ -28,17 +28,27 @@ ObjectRecord MappedObject() {
   ObjectRecord record = InlineObject();
   record.storage = Storage::kMap;
   record.size_bytes = 5'000'000;
-  record.pieces = {{.extent = 7, .offset = 0, .length = 4'194'304}, {.extent = 8, .offset = 4096, .length = 805'696}};
+  record.pieces = {{.extent = 7, .offset = 0, .length = 4'194'304},
+                   {.extent = 8, .offset = 4096, .length = 805'696}};
   return record;
 }
 
 ExtentRecord Extent() {
-  return {.device = 1, .first_unit = 256, .length_bytes = 70'000, .block_shift = 16, .references = 2, .checksums = {1, 2}};
+  return {.device = 1,
+          .first_unit = 256,
+          .length_bytes = 70'000,
+          .block_shift = 16,
+          .references = 2,
+          .checksums = {1, 2}};
 }
 
 TEST(KeysTest, TheNewestVersionOfAnObjectComesFirst) {
   EXPECT_LT(EncodeObjectKey(kBucket, "a", 9), EncodeObjectKey(kBucket, "a", 8));
-  EXPECT_EQ(base::ToHex(AsBytes(EncodeObjectKey(3, "a", 1))), "0000000000000003" "61" "00" "fffffffffffffffe");
+  EXPECT_EQ(base::ToHex(AsBytes(EncodeObjectKey(3, "a", 1))),
+            "0000000000000003"
+            "61"
+            "00"
+            "fffffffffffffffe");
 }
 
 TEST(KeysTest, ObjectsAreInTheOrderOfTheirKeys) {
@@ -87,21 +97,26 @@ struct Kind {
 
 std::vector<Kind> Kinds() {
   const std::string object_key = EncodeObjectKey(kBucket, "key", 1);
-  const auto object = [](std::string_view key, std::string_view value) { return DecodeObject(key, value).status(); };
+  const auto object = [](std::string_view key, std::string_view value) {
+    return DecodeObject(key, value).status();
+  };
   GroupBitmap bitmap{};
   bitmap[3] = 0xff00;
   return {
       {"inline object", object_key, EncodeObject(object_key, InlineObject()), object},
       {"mapped object", object_key, EncodeObject(object_key, MappedObject()), object},
       {"pieces", SegmentKey(1, 0), EncodePieces(SegmentKey(1, 0), MappedObject().pieces),
-       [](std::string_view key, std::string_view value) { return DecodePieces(key, value, 5'000'000).status(); }},
+       [](std::string_view key, std::string_view value) {
+         return DecodePieces(key, value, 5'000'000).status();
+       }},
       {"extent", NumberKey(7), EncodeExtent(NumberKey(7), Extent()),
        [](std::string_view key, std::string_view value) { return DecodeExtent(key, value).status(); }},
       {"bucket", "bucket", EncodeBucket("bucket", {.id = 3, .info = {.name = "bucket"}}),
        [](std::string_view key, std::string_view value) { return DecodeBucket(key, value).status(); }},
       {"group", GroupKey(0, 1), EncodeGroup(GroupKey(0, 1), bitmap),
        [](std::string_view key, std::string_view value) { return DecodeGroup(key, value).status(); }},
-      {"counters", std::string(kCountersKey), EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7}),
+      {"counters", std::string(kCountersKey),
+       EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7}),
        [](std::string_view, std::string_view value) { return DecodeCounters(value).status(); }},
       {"identity", std::string(kIdentityKey), EncodeIdentity(Uuid()),
        [](std::string_view, std::string_view value) { return DecodeIdentity(value).status(); }},
@@ -116,7 +131,8 @@ TEST(RowsTest, ComeBack) {
   const Counters counters{.next_extent = 5, .next_version = 6, .next_bucket = 7};
   EXPECT_EQ(*DecodeCounters(EncodeCounters(counters)), counters);
   store::BucketInfo info{.name = "models", .owner = TenantId{9}, .bucket_class = store::BucketClass::kCache};
-  const BucketRecord bucket = *DecodeBucket("models", EncodeBucket("models", {.id = 4, .info = info, .versioned = true}));
+  const BucketRecord bucket =
+      *DecodeBucket("models", EncodeBucket("models", {.id = 4, .info = info, .versioned = true}));
   EXPECT_EQ(bucket.id, 4U);
   EXPECT_EQ(bucket.info.owner, TenantId{9});
   EXPECT_EQ(bucket.info.bucket_class, store::BucketClass::kCache);
@@ -129,30 +145,60 @@ TEST(RowsTest, HaveTheDocumentedBytes) {
   const std::string object = EncodeObjectKey(kBucket, "key", 1);
   EXPECT_EQ(hex(object), "00000000000000036b657900fffffffffffffffe");
   EXPECT_EQ(hex(EncodeObject(object, InlineObject())),
-            "01" "000109" "839206e3" "03616263" "00002a36fe9c9717" "01" "05636f6c6f72" "04626c7565" "84738106");
+            "01"
+            "000109"
+            "839206e3"
+            "03616263"
+            "00002a36fe9c9717"
+            "01"
+            "05636f6c6f72"
+            "04626c7565"
+            "84738106");
   EXPECT_EQ(hex(SegmentKey(1, 0)), "000000000000000100000000");
   EXPECT_EQ(hex(EncodePieces(SegmentKey(1, 0), MappedObject().pieces)),
-            "01" "02" "070080808002" "088020c09631" "fc83a908");
+            "01"
+            "02"
+            "070080808002"
+            "088020c09631"
+            "fc83a908");
   EXPECT_EQ(hex(NumberKey(7)), "0000000000000007");
-  EXPECT_EQ(hex(EncodeExtent(NumberKey(7), Extent())), "01" "018002f0a2041002" "0100000002000000" "ed600856");
-  const store::BucketInfo info{.name = "bucket", .created = base::WallTime(base::Duration(1'700'000'000'000'000'000))};
-  EXPECT_EQ(hex(EncodeBucket("bucket", {.id = 3, .info = info})), "01" "00030100" "00002a36fe9c9717" "ad7b7314");
+  EXPECT_EQ(hex(EncodeExtent(NumberKey(7), Extent())),
+            "01"
+            "018002f0a2041002"
+            "0100000002000000"
+            "ed600856");
+  const store::BucketInfo info{.name = "bucket",
+                               .created = base::WallTime(base::Duration(1'700'000'000'000'000'000))};
+  EXPECT_EQ(hex(EncodeBucket("bucket", {.id = 3, .info = info})),
+            "01"
+            "00030100"
+            "00002a36fe9c9717"
+            "ad7b7314");
   EXPECT_EQ(hex(EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7})),
-            "01" "0500000000000000" "0600000000000000" "0700000000000000" "37e852f8");
+            "01"
+            "0500000000000000"
+            "0600000000000000"
+            "0700000000000000"
+            "37e852f8");
   Uuid store;
   ASSERT_TRUE(Uuid::Parse("00112233-4455-4677-8899-aabbccddeeff", &store));
-  EXPECT_EQ(hex(EncodeIdentity(store)), "01" "00112233445546778899aabbccddeeff" "a1ac8b28");
+  EXPECT_EQ(hex(EncodeIdentity(store)),
+            "01"
+            "00112233445546778899aabbccddeeff"
+            "a1ac8b28");
   GroupBitmap bitmap{};
   bitmap[3] = 0xff00;  // units 4296 to 4303
   EXPECT_EQ(hex(GroupKey(0, 1)), "0000000000000001");
-  EXPECT_EQ(hex(EncodeGroup(GroupKey(0, 1), bitmap)), "01" + std::string(50, '0') + "ff" + std::string(972, '0') + "f463f94f");
+  EXPECT_EQ(hex(EncodeGroup(GroupKey(0, 1), bitmap)),
+            "01" + std::string(50, '0') + "ff" + std::string(972, '0') + "f463f94f");
 }
 
 TEST(RowsTest, EveryTruncationIsRefused) {
   for (const Kind& kind : Kinds()) {
     ASSERT_TRUE(kind.decode(kind.key, kind.value).ok()) << kind.name;
     for (size_t length = 0; length < kind.value.size(); ++length)
-      EXPECT_EQ(kind.decode(kind.key, kind.value.substr(0, length)).code(), Code::kDataLoss) << kind.name << " " << length;
+      EXPECT_EQ(kind.decode(kind.key, kind.value.substr(0, length)).code(), Code::kDataLoss)
+          << kind.name << " " << length;
     EXPECT_EQ(kind.decode(kind.key, kind.value + "x").code(), Code::kDataLoss) << kind.name;
   }
 }
@@ -190,7 +236,8 @@ TEST(RowsTest, RandomBodiesWithARightChecksumNeverPassTheLimits) {
   for (const Kind& kind : Kinds()) {
     for (int round = 0; round < 2000; ++round) {
       std::string body = kind.value.substr(0, kind.value.size() - 4);
-      for (uint64_t i = 0; i <= random.Below(4); ++i) body[1 + random.Below(body.size() - 1)] = static_cast<char>(random.Next64());
+      for (uint64_t i = 0; i <= random.Below(4); ++i)
+        body[1 + random.Below(body.size() - 1)] = static_cast<char>(random.Next64());
       if (random.Below(4) == 0) body.resize(1 + random.Below(body.size()));
       const std::string value = Sealed(kind.key, body);
       const Status status = kind.decode(kind.key, value);
@@ -198,7 +245,8 @@ TEST(RowsTest, RandomBodiesWithARightChecksumNeverPassTheLimits) {
       if (kind.name == "extent" && status.ok()) {
         const ExtentRecord record = *DecodeExtent(kind.key, value);
         EXPECT_LE(record.length_bytes, kMaxExtentBytes);
-        EXPECT_EQ(record.checksums.size(), base::DivideUp(record.length_bytes, uint64_t{1} << record.block_shift));
+        EXPECT_EQ(record.checksums.size(),
+                  base::DivideUp(record.length_bytes, uint64_t{1} << record.block_shift));
       }
       if (kind.name == "mapped object" && status.ok()) {
         const ObjectRecord record = *DecodeObject(kind.key, value);

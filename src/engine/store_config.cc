@@ -86,7 +86,8 @@ Result<Value> Take(Values& values, const std::string& name, bool quoted, std::st
   Value value = std::move(found->second);
   values.erase(found);
   if (value.quoted != quoted)
-    return Status::InvalidArgument("{}:{}: `{}` wants {}", path, value.line, name, quoted ? "text in quotes" : "a number");
+    return Status::InvalidArgument("{}:{}: `{}` wants {}", path, value.line, name,
+                                   quoted ? "text in quotes" : "a number");
   return value;
 }
 
@@ -97,7 +98,8 @@ std::string FormatStoreConfig(const StoreConfig& config) {
       "# A Forebay store. Written once, when it was made; see docs/formats/store-directory.md.\n"
       "# Paths of devices may be changed while no server runs, their order may not.\n";
   out += fmt::format("format = {}\nstore = \"{}\"\n", kFormatVersion, config.store.ToString());
-  for (size_t i = 0; i < config.devices.size(); ++i) out += fmt::format("device{} = {}\n", i, Quote(config.devices[i]));
+  for (size_t i = 0; i < config.devices.size(); ++i)
+    out += fmt::format("device{} = {}\n", i, Quote(config.devices[i]));
   return out;
 }
 
@@ -107,21 +109,25 @@ Result<StoreConfig> ParseStoreConfig(std::string_view text, std::string_view pat
   uint32_t version = UINT32_MAX;
   std::from_chars(format.text.data(), format.text.data() + format.text.size(), version);
   if (version > kFormatVersion)
-    return Status::FailedPrecondition("{} has store format {}, this program knows formats up to {}: use a newer forebay", path,
-                                      format.text, kFormatVersion);
+    return Status::FailedPrecondition(
+        "{} has store format {}, this program knows formats up to {}: use a newer forebay", path, format.text,
+        kFormatVersion);
   if (version == 0) return Status::InvalidArgument("{}:{}: there is no format 0", path, format.line);
   StoreConfig config;
   FB_ASSIGN(const Value store, Take(values, "store", true, path));
   if (!Uuid::Parse(store.text, &config.store))
     return Status::InvalidArgument("{}:{}: `{}` is not the id of a store", path, store.line, store.text);
-  while (config.devices.size() < kMaxDevices && values.contains(fmt::format("device{}", config.devices.size()))) {
+  while (config.devices.size() < kMaxDevices &&
+         values.contains(fmt::format("device{}", config.devices.size()))) {
     FB_ASSIGN(Value device, Take(values, fmt::format("device{}", config.devices.size()), true, path));
-    if (device.text.empty()) return Status::InvalidArgument("{}:{}: a device without a path", path, device.line);
+    if (device.text.empty())
+      return Status::InvalidArgument("{}:{}: a device without a path", path, device.line);
     config.devices.push_back(std::move(device.text));
   }
   if (config.devices.empty()) return Status::InvalidArgument("{}: `device0` is missing", path);
   if (!values.empty())
-    return Status::InvalidArgument("{}:{}: `{}` is not known", path, values.begin()->second.line, values.begin()->first);
+    return Status::InvalidArgument("{}:{}: `{}` is not known", path, values.begin()->second.line,
+                                   values.begin()->first);
   return config;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreConfig: what store.toml says: which store this is, its format, and where its data devices are. Written once, when
-// the store is made. The file is a small part of TOML: comments, and lines of `name = "text"` or `name = number`.
-// Thread-safe: values and pure functions.
+// StoreConfig: what store.toml says: which store this is, its format, and where its data devices are. Written
+// once, when the store is made. The file is a small part of TOML: comments, and lines of `name = "text"` or
+// `name = number`. Thread-safe: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct StoreConfig {
 };
 
 std::string FormatStoreConfig(const StoreConfig& config);
-/// `path` is for messages, which name the line. InvalidArgument for what is not understood, FailedPrecondition for a newer
-/// format.
+/// `path` is for messages, which name the line. InvalidArgument for what is not understood,
+/// FailedPrecondition for a newer format.
 Result<StoreConfig> ParseStoreConfig(std::string_view text, std::string_view path);
 
 }  // namespace forebay::engine

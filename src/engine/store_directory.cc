@@ -56,7 +56,8 @@ Result<std::string> ReadSmallFile(const std::string& path) {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
   if (error) return Status::FromErrno(error.value(), "read " + path);
-  if (size > kMaxConfigBytes) return Status::InvalidArgument("{} has {} bytes: it is no store.toml", path, size);
+  if (size > kMaxConfigBytes)
+    return Status::InvalidArgument("{} has {} bytes: it is no store.toml", path, size);
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
@@ -78,14 +79,16 @@ Status Remove(const std::string& path) {
 /// A device that holds something is never taken over: its owner has to empty it.
 rt::Task<Status> CheckIsEmpty(rt::Reactor& reactor, device::Device& device, Uuid store) {
   const Result<Superblock> superblock = co_await ReadSuperblock(reactor, device);
-  if (superblock.ok() && superblock->store == store) co_return Status();  // of this very creation, interrupted
+  if (superblock.ok() && superblock->store == store)
+    co_return Status();  // of this very creation, interrupted
   device::AlignedBytes head(kDataStart);
   const MutableByteView view = head.writable();
   FB_CO_TRY(co_await device.Read(reactor, 0, {&view, 1}));
-  if (std::ranges::all_of(head.view(), [](std::byte byte) { return byte == std::byte{0}; })) co_return Status();
-  co_return Status::FailedPrecondition("{} is not empty{}; if it may be overwritten: dd if=/dev/zero of={} bs=1M count=1",
-                                       device.name(), superblock.ok() ? ": it belongs to a Forebay store" : "",
-                                       device.name());
+  if (std::ranges::all_of(head.view(), [](std::byte byte) { return byte == std::byte{0}; }))
+    co_return Status();
+  co_return Status::FailedPrecondition(
+      "{} is not empty{}; if it may be overwritten: dd if=/dev/zero of={} bs=1M count=1", device.name(),
+      superblock.ok() ? ": it belongs to a Forebay store" : "", device.name());
 }
 
 }  // namespace
@@ -114,8 +117,8 @@ class StoreDirectory::Lock {
       if (errno != EWOULDBLOCK) return Status::FromErrno(errno, "lock " + paths.lock());
       char holder[32] = {};
       const ssize_t length = ::pread(fd, holder, sizeof(holder) - 1, 0);
-      return Status::FailedPrecondition("store {} is in use by another process{}; stop that one first", paths.directory,
-                                        length > 0 ? fmt::format(" ({})", holder) : "");
+      return Status::FailedPrecondition("store {} is in use by another process{}; stop that one first",
+                                        paths.directory, length > 0 ? fmt::format(" ({})", holder) : "");
     }
     // For the message of others only; the lock counts, not what the file says.
     const std::string me = fmt::format("process {}", ::getpid());
@@ -148,10 +151,11 @@ std::string DevicePath(const std::string& directory, const std::string& device) 
 Result<DeviceList> OpenDevices(const std::string& directory, const StoreConfig& config) {
   DeviceList devices;
   for (const std::string& path : config.devices) {
-    Result<std::unique_ptr<device::FileDevice>> device = device::FileDevice::Open(DevicePath(directory, path), {});
+    Result<std::unique_ptr<device::FileDevice>> device =
+        device::FileDevice::Open(DevicePath(directory, path), {});
     if (!device.ok() && device.error().code() == Code::kNotFound)
-      return Status::DataLoss("a data device of store {} is missing: {}; if it has moved, correct store.toml", directory,
-                              device.error().message());
+      return Status::DataLoss("a data device of store {} is missing: {}; if it has moved, correct store.toml",
+                              directory, device.error().message());
     if (!device.ok()) return device.error();
     devices.push_back(*std::move(device));
   }
@@ -173,7 +177,8 @@ Result<std::unique_ptr<meta::MetaStore>> OpenMeta(const std::string& path, bool 
 }
 
 /// Makes files, takes over empty block devices, and writes their heads.
-Status MakeDevices(rt::Reactor& reactor, const std::string& directory, const StoreConfig& config, uint64_t size_bytes) {
+Status MakeDevices(rt::Reactor& reactor, const std::string& directory, const StoreConfig& config,
+                   uint64_t size_bytes) {
   DeviceList devices;
   std::vector<device::Device*> pointers;
   for (const std::string& name : config.devices) {
@@ -183,8 +188,8 @@ Status MakeDevices(rt::Reactor& reactor, const std::string& directory, const Sto
     FB_ASSIGN(std::unique_ptr<device::FileDevice> device,
               device::FileDevice::Open(path, {.create = create, .size_bytes = create ? size_bytes : 0}));
     if (device->size_bytes() < kMinDeviceBytes)
-      return Status::InvalidArgument("{} has {} bytes; a data device needs at least {}", path, device->size_bytes(),
-                                     kMinDeviceBytes);
+      return Status::InvalidArgument("{} has {} bytes; a data device needs at least {}", path,
+                                     device->size_bytes(), kMinDeviceBytes);
     if (!create) FB_TRY(reactor.BlockOn(CheckIsEmpty(reactor, *device, config.store)));
     pointers.push_back(device.get());
     devices.push_back(std::move(device));
@@ -192,52 +197,60 @@ Status MakeDevices(rt::Reactor& reactor, const std::string& directory, const Sto
   return reactor.BlockOn(Engine::Format(reactor, pointers, config.store));
 }
 
-/// A store is made in an empty directory, not among somebody's files. What an interrupted creation left is no obstacle, nor are
-/// credentials made beforehand, the devices themselves and the mark of a file system's top.
+/// A store is made in an empty directory, not among somebody's files. What an interrupted creation left is no
+/// obstacle, nor are credentials made beforehand, the devices themselves and the mark of a file system's top.
 Status CheckHoldsNothingElse(const std::string& directory, const std::vector<std::string>& devices) {
-  constexpr std::string_view kOurs[] = {"lock", "meta", "store.toml.new", kOwnDevice, "credentials", "lost+found"};
+  constexpr std::string_view kOurs[] = {"lock",     "meta",        "store.toml.new",
+                                        kOwnDevice, "credentials", "lost+found"};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool is_device =
-        std::ranges::any_of(devices, [&](const std::string& device) { return DevicePath(directory, device) == entry->path(); });
+    const bool is_device = std::ranges::any_of(
+        devices, [&](const std::string& device) { return DevicePath(directory, device) == entry->path(); });
     if (!is_device && std::ranges::find(kOurs, name) == std::end(kOurs))
-      return Status::FailedPrecondition("{} holds no store and is not empty (it has {}): name an empty or a new directory",
-                                        directory, name);
+      return Status::FailedPrecondition(
+          "{} holds no store and is not empty (it has {}): name an empty or a new directory", directory,
+          name);
   }
   return error ? Status::FromErrno(error.value(), "look into " + directory) : Status();
 }
 
-/// What an interrupted creation left, which never held an object. Devices that were named by the caller stay: their head says
-/// whose they are.
+/// What an interrupted creation left, which never held an object. Devices that were named by the caller stay:
+/// their head says whose they are.
 Status RemoveUnfinished(const std::string& directory, const StoreConfig& config, const std::string& meta) {
   FB_TRY(Remove(meta));
-  return config.devices == std::vector<std::string>{kOwnDevice} ? Remove(DevicePath(directory, kOwnDevice)) : Status();
+  return config.devices == std::vector<std::string>{kOwnDevice} ? Remove(DevicePath(directory, kOwnDevice))
+                                                                : Status();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> StoreDirectory::OpenEngine(const Paths& paths, const StoreConfig& config,
-                                                           bool create_metadata, const Environment& environment,
+                                                           bool create_metadata,
+                                                           const Environment& environment,
                                                            const EngineOptions& options) {
   Parts parts;
   FB_ASSIGN(parts.devices, OpenDevices(paths.directory, config));
   const base::Clock& clock = environment.clock;
-  parts.open_meta = [path = paths.meta(), create_metadata, &clock](uint64_t witness, meta::GroupHooks& hooks) {
+  parts.open_meta = [path = paths.meta(), create_metadata, &clock](uint64_t witness,
+                                                                   meta::GroupHooks& hooks) {
     return OpenMeta(path, create_metadata, witness, &hooks, clock);
   };
   parts.arena = &environment.arena;
   parts.clock = &environment.clock;
   parts.log = &environment.log;
-  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-open", .entries = 64}));
-  FB_ASSIGN(std::unique_ptr<Engine> engine, reactor->BlockOn(Engine::Open(*reactor, std::move(parts), options)));
+  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor,
+            rt::Reactor::Create({.name = "fb-open", .entries = 64}));
+  FB_ASSIGN(std::unique_ptr<Engine> engine,
+            reactor->BlockOn(Engine::Open(*reactor, std::move(parts), options)));
   if (engine->id() != config.store)
-    return Status::FailedPrecondition("{} names store {} and the data devices belong to store {}", paths.config(),
-                                      config.store.ToString(), engine->id().ToString());
+    return Status::FailedPrecondition("{} names store {} and the data devices belong to store {}",
+                                      paths.config(), config.store.ToString(), engine->id().ToString());
   return engine;
 }
 
-Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string& directory, const CreateOptions& create,
+Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string& directory,
+                                                               const CreateOptions& create,
                                                                const Environment& environment,
                                                                const EngineOptions& options) {
   const Paths paths(directory);
@@ -260,27 +273,32 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string
     }
   }
   if (Exists(paths.meta()))
-    return Status::FailedPrecondition("{} is there and {} is not: restore store.toml, or choose another directory",
-                                      paths.meta(), paths.config());
+    return Status::FailedPrecondition(
+        "{} is there and {} is not: restore store.toml, or choose another directory", paths.meta(),
+        paths.config());
   FB_TRY(WriteDurably(paths.unfinished(), FormatStoreConfig(config)));
   FB_TRY(SyncDirectory(directory));
   {
-    FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-create", .entries = 64}));
+    FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor,
+              rt::Reactor::Create({.name = "fb-create", .entries = 64}));
     FB_TRY(MakeDevices(*reactor, directory, config, create.size_bytes));
   }
   FB_ASSIGN(std::unique_ptr<Engine> engine, OpenEngine(paths, config, true, environment, options));
   fs::rename(paths.unfinished(), paths.config(), error);
   if (error) return Status::FromErrno(error.value(), "rename " + paths.unfinished());
   FB_TRY(SyncDirectory(directory));
-  return std::unique_ptr<StoreDirectory>(new StoreDirectory(std::move(lock), std::move(config), std::move(engine)));
+  return std::unique_ptr<StoreDirectory>(
+      new StoreDirectory(std::move(lock), std::move(config), std::move(engine)));
 }
 
 namespace {
 
-Result<StoreConfig> ReadConfig(const std::string& path, const std::string& unfinished, const std::string& directory) {
+Result<StoreConfig> ReadConfig(const std::string& path, const std::string& unfinished,
+                               const std::string& directory) {
   if (!Exists(path)) {
     if (Exists(unfinished))
-      return Status::NotFound("the creation of a store in {} was interrupted; creating it again starts over", directory);
+      return Status::NotFound("the creation of a store in {} was interrupted; creating it again starts over",
+                              directory);
     return Status::NotFound("there is no store in {}; make one with: forebay serve {}", directory, directory);
   }
   FB_ASSIGN(const std::string text, ReadSmallFile(path));
@@ -289,7 +307,8 @@ Result<StoreConfig> ReadConfig(const std::string& path, const std::string& unfin
 
 }  // namespace
 
-Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Open(const std::string& directory, const Environment& environment,
+Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Open(const std::string& directory,
+                                                             const Environment& environment,
                                                              const EngineOptions& options) {
   const Paths paths(directory);
   // Without the lock first: a directory that holds no store gets no file from being looked at.
@@ -297,7 +316,8 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Open(const std::string& 
   FB_ASSIGN(std::unique_ptr<Lock> lock, Lock::Take(paths));
   FB_ASSIGN(StoreConfig config, ReadConfig(paths.config(), paths.unfinished(), directory));
   FB_ASSIGN(std::unique_ptr<Engine> engine, OpenEngine(paths, config, false, environment, options));
-  return std::unique_ptr<StoreDirectory>(new StoreDirectory(std::move(lock), std::move(config), std::move(engine)));
+  return std::unique_ptr<StoreDirectory>(
+      new StoreDirectory(std::move(lock), std::move(config), std::move(engine)));
 }
 
 Result<FsckReport> StoreDirectory::Check(const std::string& directory, const FsckOptions& fsck,
@@ -307,7 +327,8 @@ Result<FsckReport> StoreDirectory::Check(const std::string& directory, const Fsc
   FB_ASSIGN(const std::unique_ptr<Lock> lock, Lock::Take(paths));
   FB_ASSIGN(DeviceList list, OpenDevices(directory, config));
   Devices devices(std::move(list));
-  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-fsck", .entries = 64}));
+  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor,
+            rt::Reactor::Create({.name = "fb-fsck", .entries = 64}));
   // Opening below the witness is refused; a witness that cannot be read is for the report.
   const Result<Witness> witness = reactor->BlockOn(ReadWitness(*reactor, devices.at(0), config.store));
   FB_ASSIGN(const std::unique_ptr<meta::MetaStore> meta,

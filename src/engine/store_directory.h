@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreDirectory: an engine whose parts live in a directory: store.toml, data devices (files or raw blocks), meta/ (RocksDB)
-// and a lock against a second server. docs/formats/store-directory.md has the layout.
-// Open, Create and Check block on the disk and run outside of reactors.
-// Thread-safe once opened. The engine goes with it: readers and writers first, reactors drained.
+// StoreDirectory: an engine whose parts live in a directory: store.toml, data devices (files or raw blocks),
+// meta/ (RocksDB) and a lock against a second server. docs/formats/store-directory.md has the layout. Open,
+// Create and Check block on the disk and run outside of reactors. Thread-safe once opened. The engine goes
+// with it: readers and writers first, reactors drained.
 #pragma once
 
 #include <memory>
@@ -31,20 +31,25 @@ class StoreDirectory {
     std::vector<std::string> devices = {};  // files or block devices; none: one file in the directory
   };
 
-  /// Makes a store, and the directory when it is not there. A creation that was interrupted starts over. AlreadyExists when
-  /// there is a store; FailedPrecondition for a device that is not empty, or parts of a store without its store.toml;
-  /// ResourceExhausted when there is no room.
-  static Result<std::unique_ptr<StoreDirectory>> Create(const std::string& directory, const CreateOptions& create,
-                                                        const Environment& environment, const EngineOptions& options);
+  /// Makes a store, and the directory when it is not there. A creation that was interrupted starts over.
+  /// AlreadyExists when there is a store; FailedPrecondition for a device that is not empty, or parts of a
+  /// store without its store.toml; ResourceExhausted when there is no room.
+  static Result<std::unique_ptr<StoreDirectory>> Create(const std::string& directory,
+                                                        const CreateOptions& create,
+                                                        const Environment& environment,
+                                                        const EngineOptions& options);
 
-  /// Opens a store. NotFound when there is none (also when its creation was interrupted: it never held anything);
-  /// FailedPrecondition when another process has it or a newer program wrote it; DataLoss when a part is missing or damaged.
-  static Result<std::unique_ptr<StoreDirectory>> Open(const std::string& directory, const Environment& environment,
+  /// Opens a store. NotFound when there is none (also when its creation was interrupted: it never held
+  /// anything); FailedPrecondition when another process has it or a newer program wrote it; DataLoss when a
+  /// part is missing or damaged.
+  static Result<std::unique_ptr<StoreDirectory>> Open(const std::string& directory,
+                                                      const Environment& environment,
                                                       const EngineOptions& options);
 
-  /// Checks a store that no server has open. Nothing of its content changes; like each opening it replays the metadata's
-  /// log. Errors as Open: what can be opened but is wrong stands in the report.
-  static Result<FsckReport> Check(const std::string& directory, const FsckOptions& fsck, const Environment& environment);
+  /// Checks a store that no server has open. Nothing of its content changes; like each opening it replays the
+  /// metadata's log. Errors as Open: what can be opened but is wrong stands in the report.
+  static Result<FsckReport> Check(const std::string& directory, const FsckOptions& fsck,
+                                  const Environment& environment);
 
   ~StoreDirectory();
 
@@ -57,8 +62,9 @@ class StoreDirectory {
 
   StoreDirectory(std::unique_ptr<Lock> lock, StoreConfig config, std::unique_ptr<Engine> engine);
 
-  static Result<std::unique_ptr<Engine>> OpenEngine(const Paths& paths, const StoreConfig& config, bool create_metadata,
-                                                    const Environment& environment, const EngineOptions& options);
+  static Result<std::unique_ptr<Engine>> OpenEngine(const Paths& paths, const StoreConfig& config,
+                                                    bool create_metadata, const Environment& environment,
+                                                    const EngineOptions& options);
 
   const std::unique_ptr<Lock> lock_;
   const StoreConfig config_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store_directory.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 #include "engine/store_config.h"
 #include "meta/temporary_directory.h"
@@ -17,14 +17,19 @@ namespace fs = std::filesystem;
 
 class StoreDirectoryTest : public testing::Test {
  protected:
-  StoreDirectory::Environment environment() { return {.arena = *arena_, .clock = clock_, .random = random_, .log = *log_}; }
+  StoreDirectory::Environment environment() {
+    return {.arena = *arena_, .clock = clock_, .random = random_, .log = *log_};
+  }
   std::string directory() const { return temporary_.path() + "/store"; }
   std::string In(const std::string& name) const { return directory() + "/" + name; }
 
-  Result<std::unique_ptr<StoreDirectory>> Create(StoreDirectory::CreateOptions create = {.size_bytes = 32 * base::kMiB}) {
+  Result<std::unique_ptr<StoreDirectory>> Create(StoreDirectory::CreateOptions create = {
+                                                     .size_bytes = 32 * base::kMiB}) {
     return StoreDirectory::Create(directory(), create, environment(), {});
   }
-  Result<std::unique_ptr<StoreDirectory>> Open() { return StoreDirectory::Open(directory(), environment(), {}); }
+  Result<std::unique_ptr<StoreDirectory>> Open() {
+    return StoreDirectory::Open(directory(), environment(), {});
+  }
 
   Status Put(Engine& engine, const std::string& key, const std::string& content) {
     return reactor_->BlockOn([&]() -> rt::Task<Status> {
@@ -110,8 +115,9 @@ TEST_F(StoreDirectoryTest, ASecondServerIsToldWhoHasIt) {
   ASSERT_TRUE(first.ok());
   const auto second = Open();
   ASSERT_EQ(second.status().code(), Code::kFailedPrecondition);
-  EXPECT_NE(second.status().message().find("in use by another process (process " + std::to_string(::getpid())),
-            std::string::npos)
+  EXPECT_NE(
+      second.status().message().find("in use by another process (process " + std::to_string(::getpid())),
+      std::string::npos)
       << second.status().ToString();
 }
 
@@ -146,7 +152,9 @@ TEST_F(StoreDirectoryTest, DoesNotTouchAStoreThatLostItsConfiguration) {
 
 TEST_F(StoreDirectoryTest, DoesNotTakeOverADeviceThatHoldsSomething) {
   const std::string device = temporary_.path() + "/device";
-  { std::ofstream(device) << std::string(4 << 20, 'x'); }
+  {
+    std::ofstream(device) << std::string(4 << 20, 'x');
+  }
   const auto store = Create({.size_bytes = 0, .devices = {device}});
   ASSERT_EQ(store.status().code(), Code::kFailedPrecondition);
   EXPECT_NE(store.status().message().find("is not empty"), std::string::npos);
@@ -222,8 +230,10 @@ TEST(StoreConfigTest, NamesTheLineThatIsWrong) {
   };
   EXPECT_NE(message("device0 = data0\n").find("s.toml:3: expected"), std::string::npos);
   EXPECT_NE(message("device0 = \"data0\n").find("s.toml:3: expected"), std::string::npos);
-  EXPECT_NE(message("device0 = \"a\"\ndevice0 = \"b\"\n").find("s.toml:4: `device0` is there twice"), std::string::npos);
-  EXPECT_NE(message("device0 = \"a\"\ncolor = 3 # red\n").find("s.toml:4: `color` is not known"), std::string::npos);
+  EXPECT_NE(message("device0 = \"a\"\ndevice0 = \"b\"\n").find("s.toml:4: `device0` is there twice"),
+            std::string::npos);
+  EXPECT_NE(message("device0 = \"a\"\ncolor = 3 # red\n").find("s.toml:4: `color` is not known"),
+            std::string::npos);
   EXPECT_NE(message("device1 = \"a\"\n").find("`device0` is missing"), std::string::npos);
   EXPECT_NE(message("device0 = 7\n").find("wants text in quotes"), std::string::npos);
 }

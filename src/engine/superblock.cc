@@ -16,14 +16,16 @@ constexpr std::string_view kWitnessMagic = "FBWITNES";
 
 void AppendChecksum(std::string* out) { base::Encoder(out).U32(base::Crc32c(AsBytes(*out))); }
 
-rt::Task<Status> WriteBlock(rt::Reactor& reactor, device::Device& device, uint64_t offset, std::string content) {
+rt::Task<Status> WriteBlock(rt::Reactor& reactor, device::Device& device, uint64_t offset,
+                            std::string content) {
   device::AlignedBytes block(device::kUnit);
   std::memcpy(block.writable().data(), content.data(), content.size());
   const ByteView view = block.view();
   co_return co_await device.Write(reactor, offset, {&view, 1});
 }
 
-rt::Task<Result<device::AlignedBytes>> ReadBlock(rt::Reactor& reactor, device::Device& device, uint64_t offset) {
+rt::Task<Result<device::AlignedBytes>> ReadBlock(rt::Reactor& reactor, device::Device& device,
+                                                 uint64_t offset) {
   device::AlignedBytes block(device::kUnit);
   const MutableByteView bytes = block.writable();
   FB_CO_TRY(co_await device.Read(reactor, offset, {&bytes, 1}));
@@ -62,7 +64,8 @@ Result<Superblock> DecodeSuperblock(ByteView bytes, std::string_view name) {
   const uint32_t version = decoder.U32();
   if (version > kFormatVersion)
     return Status::FailedPrecondition(
-        "{} has store format {}, this program knows formats up to {}: use a newer forebay", name, version, kFormatVersion);
+        "{} has store format {}, this program knows formats up to {}: use a newer forebay", name, version,
+        kFormatVersion);
   Superblock superblock;
   decoder.Raw(superblock.store.bytes);
   superblock.device_id = decoder.U32();
@@ -75,7 +78,8 @@ Result<Superblock> DecodeSuperblock(ByteView bytes, std::string_view name) {
     return Status::DataLoss("the superblock of {} is damaged: its checksum does not match", name);
   const bool sane = version == kFormatVersion && unit == device::kUnit && superblock.device_count >= 1 &&
                     superblock.device_id < superblock.device_count && superblock.data_start >= kDataStart &&
-                    superblock.data_start % device::kUnit == 0 && superblock.data_start < superblock.size_bytes;
+                    superblock.data_start % device::kUnit == 0 &&
+                    superblock.data_start < superblock.size_bytes;
   if (!sane) return Status::DataLoss("the superblock of {} makes no sense", name);
   return superblock;
 }
@@ -98,7 +102,8 @@ std::optional<uint64_t> DecodeWitness(ByteView bytes, const Uuid& store) {
   Uuid owner;
   decoder.Raw(owner.bytes);
   const uint64_t commit = decoder.U64();
-  if (decoder.U32() != base::Crc32c(bytes.first(kWitnessBytes - sizeof(uint32_t))) || owner != store) return std::nullopt;
+  if (decoder.U32() != base::Crc32c(bytes.first(kWitnessBytes - sizeof(uint32_t))) || owner != store)
+    return std::nullopt;
   return commit;
 }
 
@@ -134,13 +139,14 @@ rt::Task<Result<Witness>> ReadWitness(rt::Reactor& reactor, device::Device& devi
     if (commit && (!highest || *commit > highest->commit)) highest = Witness{.commit = *commit, .slot = slot};
   }
   if (!highest)
-    co_return Status::DataLoss("both witness slots of {} are damaged: which commits were acknowledged is not known",
-                               device.name());
+    co_return Status::DataLoss(
+        "both witness slots of {} are damaged: which commits were acknowledged is not known", device.name());
   co_return *highest;
 }
 
 rt::Task<Status> WriteWitness(rt::Reactor& reactor, device::Device& device, Uuid store, Witness witness) {
-  co_return co_await WriteBlock(reactor, device, kWitnessOffsets[witness.slot], EncodeWitness(store, witness.commit));
+  co_return co_await WriteBlock(reactor, device, kWitnessOffsets[witness.slot],
+                                EncodeWitness(store, witness.commit));
 }
 
 }  // namespace forebay::engine

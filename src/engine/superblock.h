@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in front of the data on each device: the superblock (at 0, with a copy at 64 KiB), which says whose device
-// this is, and on device 0 the two slots of the commit witness. docs/formats/superblock.md has the layout with an example.
-// Bytes that were read are hostile: decoding them never reads outside and fails with DataLoss.
-// Thread-safe: pure functions, and coroutines over what the caller passes in.
+// What stands in front of the data on each device: the superblock (at 0, with a copy at 64 KiB), which says
+// whose device this is, and on device 0 the two slots of the commit witness. docs/formats/superblock.md has
+// the layout with an example. Bytes that were read are hostile: decoding them never reads outside and fails
+// with DataLoss. Thread-safe: pure functions, and coroutines over what the caller passes in.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ constexpr uint64_t kMinDeviceBytes = kDataStart + base::kMiB;
 
 constexpr size_t kSuperblockBytes = 60;
 constexpr size_t kWitnessBytes = 36;
-static_assert(kSuperblockBytes <= device::kUnit && kWitnessBytes <= 512, "a slot is written by one sector at least");
+static_assert(kSuperblockBytes <= device::kUnit && kWitnessBytes <= 512,
+              "a slot is written by one sector at least");
 
 struct Superblock {
   Uuid store;
@@ -44,8 +45,8 @@ struct Superblock {
 };
 
 std::string EncodeSuperblock(const Superblock& superblock);
-/// `name` is the device's, for messages. NotFound when there is no superblock at all (other magic), DataLoss when it is
-/// damaged, FailedPrecondition when its format is newer than this program.
+/// `name` is the device's, for messages. NotFound when there is no superblock at all (other magic), DataLoss
+/// when it is damaged, FailedPrecondition when its format is newer than this program.
 Result<Superblock> DecodeSuperblock(ByteView bytes, std::string_view name);
 
 /// The highest acknowledged commit a device knows of, and the slot it stands in.
@@ -60,7 +61,8 @@ std::optional<uint64_t> DecodeWitness(ByteView bytes, const Uuid& store);
 
 /// Writes superblock and copy, and with device 0 the two witness slots (commit 0); flushes.
 rt::Task<Status> WriteSuperblock(rt::Reactor& reactor, device::Device& device, Superblock superblock);
-/// The superblock, or its copy when the first one is damaged. Errors as DecodeSuperblock, and the device's own.
+/// The superblock, or its copy when the first one is damaged. Errors as DecodeSuperblock, and the device's
+/// own.
 rt::Task<Result<Superblock>> ReadSuperblock(rt::Reactor& reactor, device::Device& device);
 
 /// The higher of the valid slots; DataLoss when neither is valid.

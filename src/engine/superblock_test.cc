@@ -15,12 +15,17 @@ Uuid StoreId() {
 }
 
 Superblock Example() {
-  return {.store = StoreId(), .device_id = 1, .device_count = 2, .size_bytes = 64 * base::kMiB, .data_start = kDataStart};
+  return {.store = StoreId(),
+          .device_id = 1,
+          .device_count = 2,
+          .size_bytes = 64 * base::kMiB,
+          .data_start = kDataStart};
 }
 
 // The examples of docs/formats/superblock.md; the checksums were computed with another implementation.
 constexpr std::string_view kExample =
-    "46425355504552310100000000112233445546778899aabbccddeeff01000000020000000000000400000000001000000000100000000000a8f36688";
+    "46425355504552310100000000112233445546778899aabbccddeeff010000000200000000000004000000000010000000001000"
+    "00000000a8f36688";
 
 TEST(SuperblockTest, HasTheDocumentedLayout) {
   EXPECT_EQ(base::ToHex(AsBytes(EncodeSuperblock(Example()))), kExample);
@@ -69,7 +74,8 @@ class OnDevice : public testing::Test {
 };
 
 TEST_F(OnDevice, TheHighestValidSlotCounts) {
-  const Superblock superblock{.store = StoreId(), .device_id = 0, .device_count = 1, .size_bytes = device_.size_bytes()};
+  const Superblock superblock{
+      .store = StoreId(), .device_id = 0, .device_count = 1, .size_bytes = device_.size_bytes()};
   ASSERT_TRUE(reactor_->BlockOn(WriteSuperblock(*reactor_, device_, superblock)).ok());
   EXPECT_EQ(reactor_->BlockOn(ReadWitness(*reactor_, device_, StoreId()))->commit, 0U);
   ASSERT_TRUE(reactor_->BlockOn(WriteWitness(*reactor_, device_, StoreId(), {.commit = 7, .slot = 0})).ok());
@@ -82,7 +88,8 @@ TEST_F(OnDevice, TheHighestValidSlotCounts) {
 }
 
 TEST_F(OnDevice, TheCopyStandsInForADamagedSuperblock) {
-  const Superblock superblock{.store = StoreId(), .device_id = 0, .device_count = 1, .size_bytes = device_.size_bytes()};
+  const Superblock superblock{
+      .store = StoreId(), .device_id = 0, .device_count = 1, .size_bytes = device_.size_bytes()};
   ASSERT_TRUE(reactor_->BlockOn(WriteSuperblock(*reactor_, device_, superblock)).ok());
   device_.FlipBit(30, 0);
   EXPECT_EQ(*reactor_->BlockOn(ReadSuperblock(*reactor_, device_)), superblock);

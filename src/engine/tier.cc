@@ -7,7 +7,9 @@ namespace forebay::engine {
 namespace {
 
 /// What a block takes of the arena.
-uint64_t Footprint(const base::Buffer& block) { return std::bit_ceil(base::RoundUp(block.size(), base::Arena::kPage)); }
+uint64_t Footprint(const base::Buffer& block) {
+  return std::bit_ceil(base::RoundUp(block.size(), base::Arena::kPage));
+}
 
 }  // namespace
 

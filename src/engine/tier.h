@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tier: verified extent blocks in arena memory, so that a hot read touches neither disk nor copy. Keyed by extent and block,
-// which never change their meaning, so nothing here is ever stale. Evicts the least recently used block of a shard; whoever
-// reads an evicted block keeps its memory until it is done.
+// Tier: verified extent blocks in arena memory, so that a hot read touches neither disk nor copy. Keyed by
+// extent and block, which never change their meaning, so nothing here is ever stale. Evicts the least
+// recently used block of a shard; whoever reads an evicted block keeps its memory until it is done.
 // Thread-safe.
 #pragma once
 

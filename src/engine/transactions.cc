@@ -46,7 +46,8 @@ class Removal {
       for (uint64_t segment = 0; segment < SegmentCount(current.newest.record.size_bytes); ++segment) {
         const std::string key = SegmentKey(version_, static_cast<uint32_t>(segment));
         FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kMaps, key));
-        if (!row) return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment, version_);
+        if (!row)
+          return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment, version_);
         FB_ASSIGN(const std::vector<Piece> part,
                   DecodePieces(key, *row, SegmentLength(current.newest.record.size_bytes, segment)));
         pieces.insert(pieces.end(), part.begin(), part.end());
@@ -57,11 +58,12 @@ class Removal {
     for (const auto& [extent, count] : references_) {
       const std::string key = NumberKey(extent);
       FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kExtents, key));
-      if (!row) return Status::DataLoss("extent {} of version {} has no row; run forebay fsck", extent, version_);
+      if (!row)
+        return Status::DataLoss("extent {} of version {} has no row; run forebay fsck", extent, version_);
       FB_ASSIGN(ExtentRecord record, DecodeExtent(key, *row));
       if (record.references < count)
-        return Status::DataLoss("extent {} counts {} references and version {} has {}; run forebay fsck", extent,
-                                record.references, version_, count);
+        return Status::DataLoss("extent {} counts {} references and version {} has {}; run forebay fsck",
+                                extent, record.references, version_, count);
       record.references -= count;
       extents_.emplace_back(extent, std::move(record));
     }
@@ -80,8 +82,8 @@ class Removal {
       }
       batch.Delete(Family::kExtents, key);
       const UnitRun run{.device = record.device,
-                    .first_unit = record.first_unit,
-                    .units = static_cast<uint32_t>(record.units())};
+                        .first_unit = record.first_unit,
+                        .units = static_cast<uint32_t>(record.units())};
       commits.MarkFree(run);
       freed_.push_back(run);
     }
@@ -111,7 +113,8 @@ class ObjectChange : public meta::Transaction {
   }
 
  protected:
-  ObjectChange(Core& core, std::string bucket_name, uint64_t bucket, std::string key, store::Condition condition)
+  ObjectChange(Core& core, std::string bucket_name, uint64_t bucket, std::string key,
+               store::Condition condition)
       : core_(core),
         bucket_name_(std::move(bucket_name)),
         bucket_(bucket),
@@ -172,7 +175,8 @@ class PutTransaction final : public ObjectChange {
     ObjectRecord record;
     record.size_bytes = request_.size_bytes;
     record.crc32c = request_.crc32c;
-    record.etag = request_.etag.empty() ? store::DefaultETag(version, request_.crc32c) : std::move(request_.etag);
+    record.etag =
+        request_.etag.empty() ? store::DefaultETag(version, request_.crc32c) : std::move(request_.etag);
     record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
     record.metadata = std::move(request_.metadata);
 
@@ -239,7 +243,8 @@ class PutTransaction final : public ObjectChange {
 
 class DeleteTransaction final : public ObjectChange {
  public:
-  DeleteTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string key, store::Condition condition)
+  DeleteTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string key,
+                    store::Condition condition)
       : ObjectChange(core, std::move(bucket_name), bucket, std::move(key), std::move(condition)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
@@ -255,7 +260,9 @@ class DeleteTransaction final : public ObjectChange {
 
 class CreateBucketTransaction final : public meta::Transaction {
  public:
-  CreateBucketTransaction(Core& core, store::BucketInfo info) : core_(core) { bucket_.info = std::move(info); }
+  CreateBucketTransaction(Core& core, store::BucketInfo info) : core_(core) {
+    bucket_.info = std::move(info);
+  }
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     const std::string& name = bucket_.info.name;
@@ -293,7 +300,8 @@ class DeleteBucketTransaction final : public meta::Transaction {
     const std::string prefix = BucketPrefix(bucket.id);
     FB_ASSIGN(const auto object, view.First(Family::kObjects, prefix, PrefixEnd(prefix)));
     if (object)
-      return Status::FailedPrecondition("bucket `{}` holds objects: delete them first, with: forebay rm {}/KEY", name_, name_);
+      return Status::FailedPrecondition(
+          "bucket `{}` holds objects: delete them first, with: forebay rm {}/KEY", name_, name_);
     batch.Delete(Family::kBuckets, name_);
     prepared_ = true;
     return {};
@@ -316,9 +324,10 @@ std::unique_ptr<meta::Transaction> MakePut(Core& core, PutRequest request, PutOu
   return std::make_unique<PutTransaction>(core, std::move(request), outcome);
 }
 
-std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket, std::string key,
-                                              store::Condition condition) {
-  return std::make_unique<DeleteTransaction>(core, std::move(bucket_name), bucket, std::move(key), std::move(condition));
+std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,
+                                              std::string key, store::Condition condition) {
+  return std::make_unique<DeleteTransaction>(core, std::move(bucket_name), bucket, std::move(key),
+                                             std::move(condition));
 }
 
 std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInfo info) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The changes of the store, as transactions for the committer: each looks at the state with the earlier members of its
-// group, decides, and writes all rows of the change at once. Prepare first reads everything, so that nothing has happened
-// when it fails. Done makes the outcome visible: cache, bucket table, freed units.
-// Belongs to the committer's thread between Commit and its answer.
+// The changes of the store, as transactions for the committer: each looks at the state with the earlier
+// members of its group, decides, and writes all rows of the change at once. Prepare first reads everything,
+// so that nothing has happened when it fails. Done makes the outcome visible: cache, bucket table, freed
+// units. Belongs to the committer's thread between Commit and its answer.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct PutOutcome {
 };
 
 std::unique_ptr<meta::Transaction> MakePut(Core& core, PutRequest request, PutOutcome* outcome);
-std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket, std::string key,
-                                              store::Condition condition);
+std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,
+                                              std::string key, store::Condition condition);
 std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInfo info);
 std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, std::string name);
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store of twins for tests: memory devices and memory metadata that survive closing the engine, with the reactor of the
-// test's thread. Tests of this folder only.
-// Reactor-local.
+// A store of twins for tests: memory devices and memory metadata that survive closing the engine, with the
+// reactor of the test's thread. Tests of this folder only. Reactor-local.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -30,7 +29,7 @@ class LentDevice final : public device::Device {
   struct Faults {
     std::atomic<bool> fail_flushes{false};
     std::atomic<bool> fail_writes{false};
-    std::atomic<bool> hold_reads{false};    // they wait until this is false again
+    std::atomic<bool> hold_reads{false};  // they wait until this is false again
     std::atomic<bool> hold_flushes{false};
     std::atomic<int> reads{0};
     std::atomic<int> flushes{0};
@@ -39,7 +38,8 @@ class LentDevice final : public device::Device {
 
   const std::string& name() const override { return device_.name(); }
   uint64_t size_bytes() const override { return device_.size_bytes(); }
-  rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset, std::span<const MutableByteView> buffers) override {
+  rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset,
+                        std::span<const MutableByteView> buffers) override {
     ++faults_.reads;
     while (faults_.hold_reads) co_await reactor.Yield();
     co_return co_await device_.Read(reactor, offset, buffers);
@@ -77,7 +77,8 @@ class TwinStore {
     reactor_ = *rt::Reactor::Create({.clock = &clock_});
     std::vector<device::Device*> to_format;
     for (size_t i = 0; i < options.devices; ++i) {
-      disks_.push_back(std::make_unique<device::MemoryDevice>(options.device_bytes, "disk" + std::to_string(i)));
+      disks_.push_back(
+          std::make_unique<device::MemoryDevice>(options.device_bytes, "disk" + std::to_string(i)));
       faults_.push_back(std::make_unique<LentDevice::Faults>());
       to_format.push_back(disks_.back().get());
     }
@@ -91,7 +92,8 @@ class TwinStore {
   /// Opens what is on the twins.
   Status TryOpen() {
     Parts parts{.devices = {},
-                .open_meta = [this](uint64_t witness, meta::GroupHooks& hooks) -> Result<std::unique_ptr<meta::MetaStore>> {
+                .open_meta = [this](uint64_t witness,
+                                    meta::GroupHooks& hooks) -> Result<std::unique_ptr<meta::MetaStore>> {
                   FB_ASSIGN(std::unique_ptr<meta::MemoryMetaStore> meta,
                             meta::MemoryMetaStore::Open(media_, witness, &hooks));
                   return meta;
@@ -99,7 +101,8 @@ class TwinStore {
                 .arena = arena_.get(),
                 .clock = &clock_,
                 .log = log_.get()};
-    for (size_t i = 0; i < disks_.size(); ++i) parts.devices.push_back(std::make_unique<LentDevice>(*disks_[i], *faults_[i]));
+    for (size_t i = 0; i < disks_.size(); ++i)
+      parts.devices.push_back(std::make_unique<LentDevice>(*disks_[i], *faults_[i]));
     Result<std::unique_ptr<Engine>> engine = Run(Engine::Open(*reactor_, std::move(parts), options_.engine));
     if (!engine.ok()) return engine.error();
     engine_ = *std::move(engine);
@@ -121,7 +124,9 @@ class TwinStore {
     return reactor_->BlockOn(std::move(task));
   }
   store::Context context() { return {.reactor = *reactor_}; }
-  store::Context ContextFor(base::Duration time) { return {.reactor = *reactor_, .deadline = clock_.Now() + time}; }
+  store::Context ContextFor(base::Duration time) {
+    return {.reactor = *reactor_, .deadline = clock_.Now() + time};
+  }
   /// Time stands still but for this.
   base::FakeClock& clock() { return clock_; }
   /// Lets everything that is ready go on for a while.
@@ -142,7 +147,8 @@ class TwinStore {
   Status CreateBucket(const std::string& name = "bucket") {
     return Run(engine_->CreateBucket(context(), {.name = name}));
   }
-  Result<store::ObjectInfo> Put(const std::string& key, const std::string& content, store::PutOptions options = {}) {
+  Result<store::ObjectInfo> Put(const std::string& key, const std::string& content,
+                                store::PutOptions options = {}) {
     return Run(PutTask(key, content, std::move(options)));
   }
   Result<std::string> Get(const std::string& key) { return Run(GetTask(key)); }
@@ -164,7 +170,8 @@ class TwinStore {
     }
     co_return Status();
   }
-  rt::Task<Result<store::ObjectInfo>> PutTask(std::string key, std::string content, store::PutOptions options = {}) {
+  rt::Task<Result<store::ObjectInfo>> PutTask(std::string key, std::string content,
+                                              store::PutOptions options = {}) {
     FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
                  co_await engine_->Put(context(), "bucket", std::move(key), std::move(options)));
     FB_CO_TRY(co_await WriteTask(*writer, content));
@@ -179,7 +186,8 @@ class TwinStore {
   /// The record of the extent with the highest number: of the object that was put last.
   ExtentRecord LastExtent() const {
     std::optional<std::pair<std::string, std::string>> last, next;
-    while ((next = media_->First(meta::Family::kExtents, last ? last->first + '\0' : std::string(), {}))) last = next;
+    while ((next = media_->First(meta::Family::kExtents, last ? last->first + '\0' : std::string(), {})))
+      last = next;
     return *DecodeExtent(last->first, last->second);
   }
   /// Of the disk, behind the engine's back.
@@ -196,10 +204,12 @@ class TwinStore {
     EXPECT_TRUE(Run(disks_[disk]->Write(*reactor_, offset, {&view, 1})).ok());
   }
   rt::Task<Result<std::string>> GetTask(std::string key) {
-    FB_CO_ASSIGN(const std::unique_ptr<store::ObjectReader> reader, co_await engine_->Open(context(), "bucket", key, {}));
+    FB_CO_ASSIGN(const std::unique_ptr<store::ObjectReader> reader,
+                 co_await engine_->Open(context(), "bucket", key, {}));
     std::string content;
     while (content.size() < reader->info().size_bytes) {
-      const uint64_t length = std::min<uint64_t>(base::kMaxChunkBytes, reader->info().size_bytes - content.size());
+      const uint64_t length =
+          std::min<uint64_t>(base::kMaxChunkBytes, reader->info().size_bytes - content.size());
       FB_CO_ASSIGN(const std::string part, co_await ReadTask(*reader, content.size(), length));
       content += part;
     }

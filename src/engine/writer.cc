@@ -13,15 +13,16 @@ namespace forebay::engine {
 namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{1} << kWriterBlockShift;
-/// The first extents of a put of unknown size: small objects should not reserve much, large ones want few extents.
+/// The first extents of a put of unknown size: small objects should not reserve much, large ones want few
+/// extents.
 constexpr std::array<uint64_t, 3> kGrowth = {256 * base::kKiB, base::kMiB, kWriterExtentBytes};
 
 }  // namespace
 
 struct Writer::WriteMemory {
-  std::vector<base::Buffer> buffers;                // keeps the memory
-  std::vector<device::AlignedBytes> copies;         // of the tail with its padding, and of what was not aligned
-  std::vector<ByteView> views;                      // in order
+  std::vector<base::Buffer> buffers;         // keeps the memory
+  std::vector<device::AlignedBytes> copies;  // of the tail with its padding, and of what was not aligned
+  std::vector<ByteView> views;               // in order
 };
 
 Writer::Shared::~Shared() {
@@ -54,15 +55,18 @@ rt::Task<Result<base::Buffer>> Writer::Allocate(const store::Context& context, s
 }
 
 Status Writer::Check(const base::Buffer& data) const {
-  if (ended_) return Status::FailedPrecondition("the put of `{}/{}` has ended; begin another one", bucket_name_, key_);
+  if (ended_)
+    return Status::FailedPrecondition("the put of `{}/{}` has ended; begin another one", bucket_name_, key_);
   FB_TRY(failure_);
   if (data.empty()) return {};
   if (size_bytes_ % device::kUnit != 0)
-    return Status::InvalidArgument("only the last buffer of `{}/{}` may have a size that is no multiple of {}",
-                                   bucket_name_, key_, device::kUnit);
+    return Status::InvalidArgument(
+        "only the last buffer of `{}/{}` may have a size that is no multiple of {}", bucket_name_, key_,
+        device::kUnit);
   FB_TRY(store::CheckObjectSize(size_bytes_, data.size()));
   const uint64_t size = size_bytes_ + data.size();
-  return options_.size_bytes && size > *options_.size_bytes ? store::CheckAnnouncedSize(options_, size) : Status();
+  return options_.size_bytes && size > *options_.size_bytes ? store::CheckAnnouncedSize(options_, size)
+                                                            : Status();
 }
 
 rt::Task<Status> Writer::Write(const store::Context& context, base::Buffer data) {
@@ -78,7 +82,8 @@ rt::Task<Status> Writer::Write(const store::Context& context, base::Buffer data)
 rt::Task<Status> Writer::Issue(const store::Context& context, Urgency urgency) {
   const bool last = urgency == Urgency::kLast;
   if (urgency == Urgency::kWorthIt && extents_.empty()) {
-    // Without an announced size a small object is held back until its size is known, and gets just the units it needs.
+    // Without an announced size a small object is held back until its size is known, and gets just the units
+    // it needs.
     if (!options_.size_bytes && pending_bytes_ < kGrowth.front()) co_return Status();
     if (options_.size_bytes && *options_.size_bytes <= kMaxInlineContent) co_return Status();
   }
@@ -127,8 +132,8 @@ Status Writer::BeginExtent(const store::Context& context, Urgency urgency) {
 
 rt::Task<Status> Writer::IssueOne(const store::Context& context, uint64_t bytes) {
   if (!co_await shared_->slots.Acquire(1, {.deadline = context.deadline}))
-    co_return Fail(Status::DeadlineExceeded("put of `{}/{}`: the device writes did not end before the deadline",
-                                            bucket_name_, key_));
+    co_return Fail(Status::DeadlineExceeded(
+        "put of `{}/{}`: the device writes did not end before the deadline", bucket_name_, key_));
   if (!shared_->error.ok()) {
     shared_->slots.Release();
     co_return Fail(shared_->error);
@@ -147,7 +152,8 @@ rt::Task<Status> Writer::IssueOne(const store::Context& context, uint64_t bytes)
   co_return Fail(Status::Unavailable("the store is closing: put of `{}/{}` is refused", bucket_name_, key_));
 }
 
-/// The next `bytes` as memory for a device write; they are multiples of the unit but for the very last. Takes their checksums.
+/// The next `bytes` as memory for a device write; they are multiples of the unit but for the very last. Takes
+/// their checksums.
 std::unique_ptr<Writer::WriteMemory> Writer::TakePending(uint64_t bytes) {
   auto memory = std::make_unique<WriteMemory>();
   pending_bytes_ -= bytes;
@@ -194,8 +200,8 @@ void Writer::EndBlock() {
   block_bytes_ = 0;
 }
 
-rt::Task<void> Writer::WriteOut(std::shared_ptr<Shared> shared, rt::Reactor& reactor, uint32_t device, uint64_t offset,
-                                std::unique_ptr<WriteMemory> memory) {
+rt::Task<void> Writer::WriteOut(std::shared_ptr<Shared> shared, rt::Reactor& reactor, uint32_t device,
+                                uint64_t offset, std::unique_ptr<WriteMemory> memory) {
   const Status status = co_await shared->core.devices.Write(reactor, device, offset, memory->views);
   memory.reset();
   if (!status.ok() && shared->error.ok()) shared->error = status;
@@ -226,8 +232,8 @@ rt::Task<Status> Writer::FinishContent(const store::Context& context, PutRequest
     EndBlock();
     TrimLastExtent();
     if (!co_await shared_->writes.Wait({.deadline = context.deadline}))
-      co_return Status::DeadlineExceeded("put of `{}/{}`: the device writes did not end before the deadline", bucket_name_,
-                                         key_);
+      co_return Status::DeadlineExceeded("put of `{}/{}`: the device writes did not end before the deadline",
+                                         bucket_name_, key_);
     FB_CO_TRY(shared_->error);
   }
   request.size_bytes = size_bytes_;
@@ -235,7 +241,8 @@ rt::Task<Status> Writer::FinishContent(const store::Context& context, PutRequest
   co_return Status();
 }
 
-rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context, std::optional<uint32_t> crc32c) {
+rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context,
+                                                   std::optional<uint32_t> crc32c) {
   FB_CO_TRY(store::CheckDeadline(context, "commit"));
   FB_CO_TRY(Check({}));
   ended_ = true;
@@ -250,11 +257,12 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
   FB_CO_TRY(co_await FinishContent(context, request));
   FB_CO_TRY(store::CheckContent(crc32c, request.crc32c, bucket_name_, key_));
   request.extents = std::move(extents_);
-  auto pending = std::make_shared<PendingCommit>();  // shared with the commit, which goes on when the deadline comes first
+  auto pending = std::make_shared<PendingCommit>();  // shared with the commit, which goes on when the
+                                                     // deadline comes first
   pending->shared = shared_;
-  FB_CO_ASSIGN(const bool ended, co_await core_.gates.RunUntil(
-                                     context.reactor, context.deadline,
-                                     CommitTo(core_, context.reactor, std::move(request), pending)));
+  FB_CO_ASSIGN(const bool ended,
+               co_await core_.gates.RunUntil(context.reactor, context.deadline,
+                                             CommitTo(core_, context.reactor, std::move(request), pending)));
   if (!ended) co_return CommitIsLate().WithContext(fmt::format("put of `{}/{}`", bucket_name_, key_));
   FB_CO_TRY(pending->status);
   co_return std::move(pending->outcome.info);
@@ -263,7 +271,8 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
 rt::Task<void> Writer::CommitTo(Core& core, rt::Reactor& reactor, PutRequest request,
                                 std::shared_ptr<PendingCommit> pending) {
   pending->status = co_await core.meta->Commit(reactor, MakePut(core, std::move(request), &pending->outcome));
-  // A group that failed may be on the media all the same: its units must not be written again before a restart looked.
+  // A group that failed may be on the media all the same: its units must not be written again before a
+  // restart looked.
   pending->shared->keep = pending->outcome.prepared;
 }
 

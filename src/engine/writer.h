@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writer: one put in progress. Content goes to reserved extents as it comes, a few device writes at a time, with a checksum
-// of each block; up to kMaxInlineContent bytes stay in memory and go into the metadata. Commit waits for the writes and
-// hands one transaction to the committer. A writer that is destroyed before gives its units back once its writes have ended.
-// Reactor-local to the reactor of the call that made it.
+// Writer: one put in progress. Content goes to reserved extents as it comes, a few device writes at a time,
+// with a checksum of each block; up to kMaxInlineContent bytes stay in memory and go into the metadata.
+// Commit waits for the writes and hands one transaction to the committer. A writer that is destroyed before
+// gives its units back once its writes have ended. Reactor-local to the reactor of the call that made it.
 #pragma once
 
 #include <deque>
@@ -31,7 +31,8 @@ class Writer final : public store::ObjectWriter {
 
   rt::Task<Result<base::Buffer>> Allocate(const store::Context& context, size_t size) override;
   rt::Task<Status> Write(const store::Context& context, base::Buffer data) override;
-  rt::Task<Result<store::ObjectInfo>> Commit(const store::Context& context, std::optional<uint32_t> crc32c) override;
+  rt::Task<Result<store::ObjectInfo>> Commit(const store::Context& context,
+                                             std::optional<uint32_t> crc32c) override;
 
  private:
   /// What the writes in progress need, which may outlive the writer.
@@ -43,8 +44,8 @@ class Writer final : public store::ObjectWriter {
     Core& core;
     rt::Semaphore slots;
     rt::WaitGroup writes;
-    Status error;            // of the first write that failed
-    std::vector<UnitRun> runs;   // reserved; released with this unless `keep`
+    Status error;               // of the first write that failed
+    std::vector<UnitRun> runs;  // reserved; released with this unless `keep`
     bool keep = false;
   };
   /// Memory of one device write.
@@ -58,8 +59,8 @@ class Writer final : public store::ObjectWriter {
 
   static rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, PutRequest request,
                                  std::shared_ptr<PendingCommit> pending);
-  static rt::Task<void> WriteOut(std::shared_ptr<Shared> shared, rt::Reactor& reactor, uint32_t device, uint64_t offset,
-                                 std::unique_ptr<WriteMemory> memory);
+  static rt::Task<void> WriteOut(std::shared_ptr<Shared> shared, rt::Reactor& reactor, uint32_t device,
+                                 uint64_t offset, std::unique_ptr<WriteMemory> memory);
 
   /// What to send to the devices.
   enum class Urgency : uint8_t {
@@ -89,13 +90,13 @@ class Writer final : public store::ObjectWriter {
   bool ended_ = false;
   Status failure_;
 
-  uint64_t size_bytes_ = 0;                // taken so far
-  std::deque<base::Buffer> pending_;       // taken, not yet on its way to a device
+  uint64_t size_bytes_ = 0;           // taken so far
+  std::deque<base::Buffer> pending_;  // taken, not yet on its way to a device
   uint64_t pending_bytes_ = 0;
-  std::vector<NewExtent> extents_;         // the last one is being filled
+  std::vector<NewExtent> extents_;  // the last one is being filled
   uint64_t issued_bytes_ = 0;
-  uint32_t content_crc32c_ = 0;            // of the ended blocks
-  uint32_t block_crc32c_ = 0;              // of the block being filled
+  uint32_t content_crc32c_ = 0;  // of the ended blocks
+  uint32_t block_crc32c_ = 0;    // of the block being filled
   uint64_t block_bytes_ = 0;
 };
 
