@@ -32,8 +32,9 @@ struct Services {
   auth::SessionTable& sessions;
   const ServerOptions& options;
   base::Log& log;
-  rt::Semaphore& payload;  // bytes of store buffers that requests may hold
-  rt::WaitGroup& busy;     // requests and streams in progress
+  rt::Semaphore& payload;       // bytes of store buffers that requests may hold
+  size_t request_window_bytes;  // of them, one request
+  rt::WaitGroup& busy;          // requests and streams in progress
 };
 
 class Connection {

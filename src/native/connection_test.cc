@@ -357,6 +357,12 @@ TEST_F(ConnectionTest, TheDeadlineEndsARequest) {
   });
 }
 
+TEST_F(ConnectionTest, AServerWithoutRoomForAChunkDoesNotStart) {
+  Server small({.listen = "anywhere:0", .window_bytes = 2 * base::kMiB - 1}, fabric_, store_, sessions_,
+               {reactor_.get(), reactor_.get()}, *log_);
+  EXPECT_EQ(Do(small.Start()).code(), Code::kInvalidArgument);
+}
+
 // ---- the server's end ----
 
 TEST_F(ConnectionTest, StopLetsRequestsFinishAndTakesNoNewOnes) {

@@ -108,8 +108,7 @@ rt::Task<void> GetRun::Run() {
     (void)co_await connection_.ReplyError(request_.header, checked);
     co_return;
   }
-  const ServerOptions& options = connection_.services().options;
-  window_bytes_ = std::min<uint64_t>(asked_bytes_, options.request_window_bytes);
+  window_bytes_ = std::min<uint64_t>(asked_bytes_, connection_.services().request_window_bytes);
   rt::Semaphore& payload = connection_.services().payload;
   if (!co_await payload.Acquire(window_bytes_,
                                 {.token = &request_.cancel, .deadline = request_.context.deadline})) {

@@ -21,9 +21,11 @@ struct ServerOptions {
   base::Duration hello_within = std::chrono::seconds(5);
   base::Duration stream_idle = std::chrono::seconds(60);
   base::Duration max_request_time = std::chrono::minutes(10);  // caps what a client asks for
-  // Payload that one request, and all requests of one reactor, hold in store buffers; at least one chunk.
+  // Payload in flight: store buffers that requests may hold, on all reactors together and for one request.
+  // The first is at most half of the store's memory, so that requests never wait for what others hold; each
+  // reactor's share of it is at least one chunk, and no request has more than that share.
+  size_t window_bytes = 128 * base::kMiB;
   size_t request_window_bytes = 8 * base::kMiB;
-  size_t reactor_window_bytes = 64 * base::kMiB;
 };
 
 }  // namespace forebay::native

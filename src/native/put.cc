@@ -160,10 +160,9 @@ rt::Task<void> HandlePut(Connection& connection, Request& request) {
   }
   // Sizes that lie beyond the source are refused item by item; here they only must not wrap.
   uint64_t total = 0;
-  const ServerOptions& options = connection.services().options;
-  for (const wire::PutItem& item : ask->items)
-    total += std::min<uint64_t>(item.size, options.request_window_bytes);
-  const size_t window = std::min<uint64_t>(total, options.request_window_bytes);
+  const size_t limit = connection.services().request_window_bytes;
+  for (const wire::PutItem& item : ask->items) total += std::min<uint64_t>(item.size, limit);
+  const size_t window = std::min<uint64_t>(total, limit);
   rt::Semaphore& payload = connection.services().payload;
   if (!co_await payload.Acquire(window, {.token = &request.cancel, .deadline = request.context.deadline})) {
     const Status stopped = request.Stopped();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native/server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "native/connection.h"
@@ -24,12 +25,19 @@ fabric::EndpointOptions EndpointOptionsOf() {
 class Server::Shard {
  public:
   Shard(rt::Reactor& home, store::ObjectStore& store, auth::SessionTable& sessions,
-        const ServerOptions& options, base::Log& log, std::atomic<size_t>& connections)
+        const ServerOptions& options, size_t window_bytes, base::Log& log, std::atomic<size_t>& connections)
       : reactor(home),
-        payload_(home, options.reactor_window_bytes),
+        payload_(home, window_bytes),
         busy_(home),
         gate_(home),
-        services_{home, store, sessions, options, log, payload_, busy_},
+        services_{.reactor = home,
+                  .store = store,
+                  .sessions = sessions,
+                  .options = options,
+                  .log = log,
+                  .payload = payload_,
+                  .request_window_bytes = std::min(options.request_window_bytes, window_bytes),
+                  .busy = busy_},
         connections_count_(connections) {}
 
   /// Serves the endpoint on this reactor until it ends. The connection has been counted.
@@ -77,20 +85,21 @@ class Server::Shard {
 Server::Server(ServerOptions options, fabric::Fabric& fabric, store::ObjectStore& store,
                auth::SessionTable& sessions, std::vector<rt::Reactor*> reactors, base::Log& log)
     : options_(std::move(options)), fabric_(fabric), log_(log), home_(*reactors.front()), accepting_(home_) {
+  const size_t share = options_.window_bytes / reactors.size();
   for (rt::Reactor* reactor : reactors)
-    shards_.push_back(std::make_unique<Shard>(*reactor, store, sessions, options_, log_, connections_));
+    shards_.push_back(
+        std::make_unique<Shard>(*reactor, store, sessions, options_, share, log_, connections_));
 }
 
 Server::~Server() = default;
 
 rt::Task<Status> Server::Start() {
   if (options_.request_window_bytes < base::kMaxChunkBytes ||
-      options_.reactor_window_bytes < options_.request_window_bytes)
+      options_.window_bytes / shards_.size() < base::kMaxChunkBytes)
     co_return Status::InvalidArgument(
-        "windows of {} for a request and {} for a reactor: one chunk is {}, and a request's "
-        "must fit the reactor's",
-        base::FormatSize(options_.request_window_bytes), base::FormatSize(options_.reactor_window_bytes),
-        base::FormatSize(base::kMaxChunkBytes));
+        "payload windows of {} for a request and {} for {} reactors: each request and reactor needs {}",
+        base::FormatSize(options_.request_window_bytes), base::FormatSize(options_.window_bytes),
+        shards_.size(), base::FormatSize(base::kMaxChunkBytes));
   if (options_.name.size() > wire::kMaxPeerNameBytes)
     co_return Status::InvalidArgument("the server's name has {} bytes; at most {} are allowed",
                                       options_.name.size(), wire::kMaxPeerNameBytes);

@@ -54,16 +54,16 @@ inline Bytes Pattern(size_t size, uint64_t seed) {
 
 class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
  protected:
-  explicit DataPlaneSuite(unsigned lanes = 2)
+  explicit DataPlaneSuite(unsigned lanes = 2, bool two_reactors = false)
       : fabric_(GetParam().make(random_)),
         server_thread_(*rt::ReactorThread::Create({.name = "server"})),
+        second_thread_(*rt::ReactorThread::Create({.name = "second"})),
         client_thread_(*rt::ReactorThread::Create({.name = "client"})),
         arena_(*base::Arena::Create(256 * base::kMiB)),
         log_(base::Log::Discard()),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
-        server_({.listen = GetParam().address}, *fabric_, store_, sessions_, {&server_thread_->reactor()},
-                *log_),
+        server_({.listen = GetParam().address}, *fabric_, store_, sessions_, Reactors(two_reactors), *log_),
         pool_(
             client_thread_->reactor(), *fabric_, threads_, [this](base::Duration) { return OpenSession(); },
             lanes) {
@@ -77,6 +77,10 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
     StopServer();
   }
 
+  std::vector<rt::Reactor*> Reactors(bool two) const {
+    if (!two) return {&server_thread_->reactor()};
+    return {&server_thread_->reactor(), &second_thread_->reactor()};
+  }
   void StopServer() {
     server_thread_->Run([this] { return server_.Stop(base::Duration::zero()); });
   }
@@ -139,6 +143,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
   base::SecureRandom random_;
   const std::unique_ptr<fabric::Fabric> fabric_;
   const std::unique_ptr<rt::ReactorThread> server_thread_;
+  const std::unique_ptr<rt::ReactorThread> second_thread_;
   const std::unique_ptr<rt::ReactorThread> client_thread_;
   const std::unique_ptr<base::Arena> arena_;
   const std::unique_ptr<base::Log> log_;

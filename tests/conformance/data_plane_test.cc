@@ -5,7 +5,10 @@
 namespace forebay {
 namespace {
 
-class DataPlane : public DataPlaneSuite {};
+class DataPlane : public DataPlaneSuite {
+ protected:
+  DataPlane() : DataPlaneSuite(3, true) {}
+};
 INSTANTIATE_TEST_SUITE_P(Fabrics, DataPlane, EachFabric(), [](const auto& info) { return info.param.name; });
 
 TEST_P(DataPlane, EverySizeRoundTrips) {
@@ -133,8 +136,8 @@ TEST_P(DataPlane, AStreamOfPiecesBecomesOneObject) {
 TEST_P(DataPlane, ALostConnectionIsMadeAnewAndGetsGoOn) {
   ASSERT_TRUE(Put("a", AsBytes("hello")));
   const int before = sessions_opened_;
-  // Ends every session on the server's side: the next message of each connection fences it.
-  for (int round = 0; round < 2; ++round) {
+  // Ends the connection of every lane.
+  for (int lane = 0; lane < 3; ++lane) {
     client_thread_->Run([&]() -> rt::Task<void> {
       const auto session = co_await pool_.Next(In(std::chrono::seconds(10)));
       EXPECT_TRUE(session.ok());
