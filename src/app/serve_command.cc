@@ -77,6 +77,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   const auto level = LogLevels().find(arguments.log_level);
   if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
 
+  if (const Status valid = CheckServeOptions(arguments.options); !valid.ok()) return RefuseUsage(valid.message());
+
   const sigset_t signals = BlockStopSignals();
   const base::SystemClock clock;
   base::SecureRandom random;

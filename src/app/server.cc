@@ -27,34 +27,11 @@ namespace forebay::app {
 namespace {
 
 constexpr unsigned kMaxDefaultReactors = 8;
+constexpr unsigned kMaxReactors = 256;
 constexpr uint64_t kMaxDefaultSize = 1024 * base::kGiB;
 constexpr uint64_t kLeastSize = 64 * base::kMiB;
 constexpr uint64_t kMostSize = uint64_t{1} << 60;
 constexpr uint64_t kLeastMemory = 32 * base::kMiB;
-
-/// What is a mistake of the command line, before anything is touched.
-Status CheckOptions(const ServeOptions& options) {
-  FB_ASSIGN(const rt::SocketAddress control, rt::SocketAddress::ParseHostPort(options.listen));
-  if (!control.is_loopback())
-    return Status::InvalidArgument(
-        "--listen {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on", options.listen);
-  if (!options.data_listen.empty()) {
-    FB_ASSIGN(const rt::SocketAddress data, rt::SocketAddress::ParseHostPort(options.data_listen));
-    if (!data.is_loopback())
-      return Status::InvalidArgument("--data-listen {}: only loopback addresses are listened on", options.data_listen);
-  }
-  if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
-    return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
-                                   base::FormatSize(kLeastSize));
-  if (options.size_bytes > kMostSize)
-    return Status::InvalidArgument("--size {}: at most {} in one file", base::FormatSize(options.size_bytes),
-                                   base::FormatSize(kMostSize));
-  if (options.memory_bytes < kLeastMemory)
-    return Status::InvalidArgument("--memory {}: at least {} are needed", base::FormatSize(options.memory_bytes),
-                                   base::FormatSize(kLeastMemory));
-  if (options.reactors > 256) return Status::InvalidArgument("--reactors {}: at most 256", options.reactors);
-  return {};
-}
 
 /// The port after the control port, so that both are known; any free one where the control port is.
 Result<std::string> DataListenAddress(const ServeOptions& options) {
@@ -83,6 +60,29 @@ unsigned ReactorCount(unsigned asked) {
 }
 
 }  // namespace
+
+Status CheckServeOptions(const ServeOptions& options) {
+  FB_ASSIGN(const rt::SocketAddress control, rt::SocketAddress::ParseHostPort(options.listen));
+  if (!control.is_loopback())
+    return Status::InvalidArgument(
+        "--listen {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on", options.listen);
+  if (!options.data_listen.empty()) {
+    FB_ASSIGN(const rt::SocketAddress data, rt::SocketAddress::ParseHostPort(options.data_listen));
+    if (!data.is_loopback())
+      return Status::InvalidArgument("--data-listen {}: only loopback addresses are listened on", options.data_listen);
+  }
+  if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
+    return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
+                                   base::FormatSize(kLeastSize));
+  if (options.size_bytes > kMostSize)
+    return Status::InvalidArgument("--size {}: at most {} in one file", base::FormatSize(options.size_bytes),
+                                   base::FormatSize(kMostSize));
+  if (options.memory_bytes < kLeastMemory)
+    return Status::InvalidArgument("--memory {}: at least {} are needed", base::FormatSize(options.memory_bytes),
+                                   base::FormatSize(kLeastMemory));
+  if (options.reactors > kMaxReactors) return Status::InvalidArgument("--reactors {}: at most {}", options.reactors, kMaxReactors);
+  return {};
+}
 
 struct Server::Parts {
   const base::Clock& clock;
@@ -204,7 +204,7 @@ Server::~Server() { Stop(base::Duration::zero()); }
 
 Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::Clock& clock, base::Random& random,
                                               base::Log& log) {
-  FB_TRY(CheckOptions(options));
+  FB_TRY(CheckServeOptions(options));
   std::unique_ptr<Server> server(
       new Server(std::unique_ptr<Parts>(new Parts{.clock = clock, .random = random, .log = log, .options = std::move(options)})));
   Parts& parts = *server->parts_;  // what was started is stopped by the destructor when a later part fails

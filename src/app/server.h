@@ -26,6 +26,9 @@ struct ServeOptions {
   unsigned reactors = 0;              // 0: half the cores, at most 8
 };
 
+/// What is a mistake of the command line: InvalidArgument, before anything is touched.
+Status CheckServeOptions(const ServeOptions& options);
+
 class Server {
  public:
   /// All are borrowed. Fails with what the first part that did not start says.

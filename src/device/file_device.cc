@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "device/request_check.h"
@@ -109,6 +111,17 @@ Result<uint64_t> MeasureSize(int fd, const std::string& path, const struct stat&
   return size;
 }
 
+Status LockExclusively(int fd, const std::string& path, std::chrono::milliseconds wait) {
+  constexpr std::chrono::milliseconds kPause(20);
+  for (auto waited = std::chrono::milliseconds::zero(); ::flock(fd, LOCK_EX | LOCK_NB) != 0; waited += kPause) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return Status::FromErrno(errno, fmt::format("lock device {}", path));
+    if (waited >= wait)
+      return Status::FailedPrecondition("{}: another process uses this device: is a server running on it?", path);
+    std::this_thread::sleep_for(kPause);
+  }
+  return {};
+}
+
 }  // namespace
 
 /// Closes the descriptor, and removes a file that was begun, unless released.
@@ -151,11 +164,7 @@ Result<std::unique_ptr<FileDevice>> FileDevice::Open(std::string path, Options o
     return Status::FromErrno(errno, fmt::format("open device {}", path));
   }
   Descriptor descriptor(fd, create ? path : std::string());
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK)
-      return Status::FailedPrecondition("{}: another process uses this device: is a server running on it?", path);
-    return Status::FromErrno(errno, fmt::format("lock device {}", path));
-  }
+  FB_TRY(LockExclusively(fd, path, options.in_use_wait));
   if (::fstat(fd, &info) != 0) return Status::FromErrno(errno, fmt::format("{}: look at it", path));
   if (create) {
     FB_TRY(Allocate(fd, path, options.size_bytes));

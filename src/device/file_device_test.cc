@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "device/device_suite.h"
 
@@ -96,10 +97,18 @@ TEST_F(FileDeviceTest, DoesNotTakeOverAnExistingFile) {
 TEST_F(FileDeviceTest, OnlyOneUserAtATime) {
   auto first = Create();
   ASSERT_TRUE(first.ok());
-  const Status second = Open().status();
+  const Status second = FileDevice::Open(path_, {.in_use_wait = std::chrono::milliseconds::zero()}).status();
   EXPECT_EQ(second.code(), Code::kFailedPrecondition) << second.ToString();
   first->reset();
   EXPECT_TRUE(Open().ok());
+}
+
+TEST_F(FileDeviceTest, WaitsForAKilledUserToLetGo) {
+  auto first = Create();
+  ASSERT_TRUE(first.ok());
+  std::thread killed([&] { first->reset(); });
+  EXPECT_TRUE(Open().ok());
+  killed.join();
 }
 
 TEST_F(FileDeviceTest, AShortenedDeviceIsRefused) {
