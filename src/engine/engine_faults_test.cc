@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "engine/twins.h"
+#include "engine/engine_fixture.h"
 
 namespace forebay::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/store_directory.h"
-#include "engine/twins.h"
+#include "engine/engine_fixture.h"
 #include "meta/temporary_directory.h"
 #include "store/store_suite.h"
 

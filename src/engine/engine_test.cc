@@ -5,7 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
-#include "engine/twins.h"
+#include "engine/engine_fixture.h"
 
 namespace forebay::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/rows.h"
-#include "engine/twins.h"
+#include "engine/engine_fixture.h"
 
 namespace forebay::engine {
 namespace {
