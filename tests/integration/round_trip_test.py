@@ -11,7 +11,7 @@ from forebay_process import GIB, KIB, MIB, ForebayTest, pieces, sha256_of, sized
 class RoundTripTest(ForebayTest):
     def round_trip(self, size, memory="64MiB"):
         """By files and by pipes, each against the other."""
-        self.start_server(size=f"{4 * size + 256 * MIB}", memory=memory)
+        self.start_server(size=f"{4 * (size // MIB) + 256}MiB", memory=memory)
         self.forebay("bucket", "create", "sizes")
         source, target = self.directory / "source", self.directory / "target"
         digest = write_file(source, size, seed_value=size)
@@ -59,7 +59,7 @@ class RoundTripTest(ForebayTest):
     def test_3_gib_as_a_file(self):
         self.need_disk(12 * GIB)
         size = sized(3 * GIB, 200 * MIB)
-        self.start_server(size=f"{size + 256 * MIB}")
+        self.start_server(size=f"{size // MIB + 256}MiB")
         self.forebay("bucket", "create", "large")
         source, target = self.directory / "source", self.directory / "target"
         digest = write_file(source, size, seed_value=3)
@@ -71,7 +71,7 @@ class RoundTripTest(ForebayTest):
     def test_3_gib_through_pipes(self):
         self.need_disk(12 * GIB)
         size = sized(3 * GIB, 200 * MIB)
-        self.start_server(size=f"{size + 256 * MIB}")
+        self.start_server(size=f"{size // MIB + 256}MiB")
         self.forebay("bucket", "create", "large")
         sent = hashlib.sha256()
         put = self.start_command("put", "-", "large/pipe", stdin=subprocess.PIPE)
