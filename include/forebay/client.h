@@ -167,6 +167,15 @@ struct ServerHealth {
   uint64_t used_bytes = 0;
 };
 
+/// What a server has done since it started: differences of two of them measure a load.
+struct ServerStats {
+  uint64_t device_bytes_read = 0;
+  uint64_t device_bytes_written = 0;
+  uint64_t device_flushes = 0;
+  std::chrono::microseconds cpu{0};  ///< user and system time of the server's process
+  uint64_t sessions = 0;
+};
+
 class Writer;
 class Reader;
 
@@ -239,9 +248,12 @@ class Client {
   std::expected<BucketInfo, Error> GetBucket(std::string_view name, const CallOptions& options = {});
   std::expected<std::vector<BucketInfo>, Error> ListBuckets(const CallOptions& options = {});
   std::expected<ServerHealth, Error> Health(const CallOptions& options = {});
+  std::expected<ServerStats, Error> Stats(const CallOptions& options = {});
 
   /// How payload travels, for people: "tcp to 127.0.0.1:7401".
   std::string path() const;
+  /// Why that way and no faster one, for people: a sentence without its full stop.
+  std::string path_reason() const;
 
   class Core;  // private to the implementation
 

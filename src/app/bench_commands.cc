@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench get, bench put, bench all: a load against the running server with the machine's own limit beside it.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-
 #include <memory>
 #include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
@@ -36,13 +35,15 @@ struct BenchArguments {
 
 double MiB(double bytes) { return bytes / static_cast<double>(base::kMiB); }
 
-double CpuPerGiB(const bench::LoadReport& load) {
-  return load.bytes == 0 ? 0 : load.client_cpu_seconds * static_cast<double>(base::kGiB) / static_cast<double>(load.bytes);
+double PerGiB(double cpu_seconds, const bench::LoadReport& load) {
+  return load.bytes == 0 ? 0
+                         : cpu_seconds * static_cast<double>(base::kGiB) / static_cast<double>(load.bytes);
 }
 
 std::string Describe(const Case& spec) {
   const bench::LoadSpec& load = spec.load;
-  std::string text = fmt::format("{} {}", load.operation == Operation::kGet ? "get" : "put", base::FormatSize(load.object_bytes));
+  std::string text = fmt::format("{} {}", load.operation == Operation::kGet ? "get" : "put",
+                                 base::FormatSize(load.object_bytes));
   if (load.operation == Operation::kGet) text += load.heat == Heat::kHot ? " hot" : " cold";
   if (load.batch > 1) text += fmt::format(", batches of {}", load.batch);
   text += fmt::format(", depth {}", load.depth);
@@ -53,33 +54,45 @@ std::string Describe(const Case& spec) {
 
 void Print(const Case& spec, const CaseReport& report, bool json) {
   const bench::LoadReport& load = report.load;
-  const auto micros = [&](double percent) { return static_cast<double>(load.latency.Percentile(percent)) / 1000; };
+  const auto micros = [&](double percent) {
+    return static_cast<double>(load.latency.Percentile(percent)) / 1000;
+  };
   if (json) {
-    fmt::print("{}\n", ToJson({{"case", Describe(spec)},
-                               {"operation", std::string(spec.load.operation == Operation::kGet ? "get" : "put")},
-                               {"object_bytes", spec.load.object_bytes},
-                               {"depth", uint64_t{spec.load.depth}},
-                               {"threads", uint64_t{spec.load.threads}},
-                               {"connections", uint64_t{spec.connections}},
-                               {"batch", uint64_t{spec.load.batch}},
-                               {"hot", spec.load.heat == Heat::kHot},
-                               {"seconds", load.seconds},
-                               {"operations", load.operations},
-                               {"operations_per_second", load.operations_per_second()},
-                               {"bytes_per_second", load.bytes_per_second()},
-                               {"p50_us", micros(50)},
-                               {"p99_us", micros(99)},
-                               {"client_cpu_seconds_per_gib", CpuPerGiB(load)},
-                               {"limit", std::string(bench::LimitName(report.limit))},
-                               {"limit_bytes_per_second", report.limit_bytes_per_second},
-                               {"limit_operations_per_second", report.limit_operations_per_second},
-                               {"fraction_of_limit", report.fraction()}}));
+    fmt::print("{}\n",
+               ToJson({{"case", Describe(spec)},
+                       {"operation", std::string(spec.load.operation == Operation::kGet ? "get" : "put")},
+                       {"object_bytes", spec.load.object_bytes},
+                       {"depth", uint64_t{spec.load.depth}},
+                       {"threads", uint64_t{spec.load.threads}},
+                       {"connections", uint64_t{spec.connections}},
+                       {"batch", uint64_t{spec.load.batch}},
+                       {"hot", spec.load.heat == Heat::kHot},
+                       {"seconds", load.seconds},
+                       {"operations", load.operations},
+                       {"operations_per_second", load.operations_per_second()},
+                       {"bytes_per_second", load.bytes_per_second()},
+                       {"p50_us", micros(50)},
+                       {"p99_us", micros(99)},
+                       {"client_cpu_seconds_per_gib", PerGiB(load.client_cpu_seconds, load)},
+                       {"server_cpu_seconds_per_gib", PerGiB(load.server_cpu_seconds, load)},
+                       {"device_flushes", load.device_flushes},
+                       {"limit_cpu_seconds_per_gib", report.limit_cpu_seconds_per_gib},
+                       {"limit", std::string(bench::LimitName(report.limit))},
+                       {"limit_bytes_per_second", report.limit_bytes_per_second},
+                       {"limit_operations_per_second", report.limit_operations_per_second},
+                       {"fraction_of_limit", report.fraction()}}));
     return;
   }
   fmt::print("{}\n", Describe(spec));
   fmt::print("  rate      {:>9.1f} MiB/s  {:>9.0f} objects/s  in {:.1f} s\n", MiB(load.bytes_per_second()),
              load.operations_per_second(), load.seconds);
-  fmt::print("  latency   p50 {:.0f} us  p99 {:.0f} us  client CPU {:.2f} s/GiB\n", micros(50), micros(99), CpuPerGiB(load));
+  fmt::print("  latency   p50 {:.0f} us  p99 {:.0f} us\n", micros(50), micros(99));
+  fmt::print("  CPU       client {:.2f} s/GiB  server {:.2f} s/GiB  (limit: {:.2f} both ends)\n",
+             PerGiB(load.client_cpu_seconds, load), PerGiB(load.server_cpu_seconds, load),
+             report.limit_cpu_seconds_per_gib);
+  if (spec.load.operation == Operation::kPut && load.device_flushes != 0)
+    fmt::print("  flushes   {} of the device: one per {:.1f} puts\n", load.device_flushes,
+               static_cast<double>(load.operations) / static_cast<double>(load.device_flushes));
   fmt::print("  limit     {:>9.1f} MiB/s  {:>9.0f} operations/s  ({})\n", MiB(report.limit_bytes_per_second),
              report.limit_operations_per_second, bench::LimitName(report.limit));
   fmt::print("  fraction  {:.2f} of the limit\n", report.fraction());
@@ -87,7 +100,8 @@ void Print(const Case& spec, const CaseReport& report, bool json) {
 
 int RunCases(const std::vector<Case>& cases, const Invocation& invocation) {
   for (const Case& spec : cases) {
-    const auto report = bench::RunCase(spec, [&](unsigned connections) { return invocation.Connect(connections); });
+    const auto report =
+        bench::RunCase(spec, [&](unsigned connections) { return invocation.Connect(connections); });
     if (!report) return Fail(report.error());
     Print(spec, *report, invocation.json);
     std::fflush(stdout);
@@ -99,7 +113,8 @@ int RunOne(Operation operation, const BenchArguments& arguments, const Invocatio
   Case spec;
   if (!base::ParseSize(arguments.size, &spec.load.object_bytes))
     return RefuseUsage("--size takes a number of bytes, or one with K, M or G, for example 4KiB");
-  if (!(arguments.seconds >= 0.1 && arguments.seconds <= 3600)) return RefuseUsage("--seconds is 0.1 to 3600");
+  if (!(arguments.seconds >= 0.1 && arguments.seconds <= 3600))
+    return RefuseUsage("--seconds is 0.1 to 3600");
   spec.load.operation = operation;
   spec.load.depth = arguments.depth;
   spec.load.threads = arguments.threads;
@@ -160,20 +175,23 @@ void AddBenchCommands(CLI::App& root, Invocation& invocation) {
   get_command->add_option("--batch", get->batch, "Objects of one request (default 1)");
   get_command->add_flag("--cold,!--hot", get->cold,
                         "Read each object once, from the device; --hot (the default): from the memory tier");
-  get_command->callback(
-      [get, &invocation] { invocation.run = [get, &invocation] { return RunOne(Operation::kGet, *get, invocation); }; });
+  get_command->callback([get, &invocation] {
+    invocation.run = [get, &invocation] { return RunOne(Operation::kGet, *get, invocation); };
+  });
 
   auto put = std::make_shared<BenchArguments>();
   CLI::App* put_command = bench->add_subcommand("put", "Durable puts of one size");
   AddLoadOptions(*put_command, *put);
-  put_command->callback(
-      [put, &invocation] { invocation.run = [put, &invocation] { return RunOne(Operation::kPut, *put, invocation); }; });
+  put_command->callback([put, &invocation] {
+    invocation.run = [put, &invocation] { return RunOne(Operation::kPut, *put, invocation); };
+  });
 
   auto all = std::make_shared<BenchArguments>();
   CLI::App* all_command = bench->add_subcommand("all", "The cases of docs/performance.md, one after another");
   AddCommon(*all_command, *all);
-  all_command->callback(
-      [all, &invocation] { invocation.run = [all, &invocation] { return RunCases(AllCases(*all), invocation); }; });
+  all_command->callback([all, &invocation] {
+    invocation.run = [all, &invocation] { return RunCases(AllCases(*all), invocation); };
+  });
 }
 
 }  // namespace forebay::app

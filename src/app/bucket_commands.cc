@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // bucket create, bucket rm, bucket ls.
-#include <fmt/format.h>
+#include <memory>
 
 #include <CLI/CLI.hpp>
-
-#include <memory>
+#include <fmt/format.h>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
@@ -57,7 +56,8 @@ void AddBucketCommands(CLI::App& root, Invocation& invocation) {
 
   auto name = std::make_shared<std::string>();
   auto if_missing = std::make_shared<bool>(false);
-  CLI::App* create = bucket->add_subcommand("create", "Create a bucket; what it acknowledges survives power loss");
+  CLI::App* create =
+      bucket->add_subcommand("create", "Create a bucket; what it acknowledges survives power loss");
   create->add_option("name", *name, "3 to 63 of a-z, 0-9, '.', '-'")->required();
   create->add_flag("--if-missing", *if_missing, "A bucket that is there already is no error");
   create->callback([name, if_missing, &invocation] {
@@ -66,7 +66,9 @@ void AddBucketCommands(CLI::App& root, Invocation& invocation) {
 
   CLI::App* rm = bucket->add_subcommand("rm", "Remove an empty bucket");
   rm->add_option("name", *name, "The bucket")->required();
-  rm->callback([name, &invocation] { invocation.run = [name, &invocation] { return RunRemoveBucket(*name, invocation); }; });
+  rm->callback([name, &invocation] {
+    invocation.run = [name, &invocation] { return RunRemoveBucket(*name, invocation); };
+  });
 
   CLI::App* ls = bucket->add_subcommand("ls", "List the buckets");
   ls->callback([&invocation] { invocation.run = [&invocation] { return RunListBuckets(invocation); }; });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/exit_status.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
+
+#include <fmt/format.h>
 
 namespace forebay::app {
 

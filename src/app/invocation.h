@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invocation: what every subcommand shares: the global flags, how to reach the server, and the action that the chosen
-// subcommand sets while the command line is parsed and main runs afterwards.
-// Reactor-local: one thread, one process, one command.
+// Invocation: what every subcommand shares: the global flags, how to reach the server, and the action that
+// the chosen subcommand sets while the command line is parsed and main runs afterwards. Reactor-local: one
+// thread, one process, one command.
 #pragma once
 
 #include <chrono>

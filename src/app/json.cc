@@ -3,7 +3,6 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 namespace forebay::app {
@@ -45,8 +44,9 @@ std::string ToJson(const BucketInfo& bucket) {
 }
 
 std::string FormatTime(std::chrono::system_clock::time_point time) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::floor<std::chrono::seconds>(time))));
+  return fmt::format(
+      "{:%Y-%m-%dT%H:%M:%S}Z",
+      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::floor<std::chrono::seconds>(time))));
 }
 
 std::string FormatChecksum(uint32_t crc32c) { return fmt::format("{:08x}", crc32c); }

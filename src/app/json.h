@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `--json` prints: one place that turns the client's answers into JSON objects, so that field names are the same in
-// every command. Field names are snake_case with the unit last; times are RFC 3339 in UTC.
+// What `--json` prints: one place that turns the client's answers into JSON objects, so that field names are
+// the same in every command. Field names are snake_case with the unit last; times are RFC 3339 in UTC.
 // Thread-safe: pure functions.
 #pragma once
 

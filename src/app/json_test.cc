@@ -21,7 +21,8 @@ TEST(Json, ReplacesBytesThatAreNotUtf8) {
 
 TEST(Json, WritesTimesInUtc) {
   // 1,000,000,000 s after the epoch, as every Unix handbook has it.
-  EXPECT_EQ(FormatTime(std::chrono::system_clock::time_point(std::chrono::seconds(1'000'000'000))), "2001-09-09T01:46:40Z");
+  EXPECT_EQ(FormatTime(std::chrono::system_clock::time_point(std::chrono::seconds(1'000'000'000))),
+            "2001-09-09T01:46:40Z");
 }
 
 TEST(Json, AnObjectHasTheDocumentedFields) {
@@ -32,9 +33,10 @@ TEST(Json, AnObjectHasTheDocumentedFields) {
   object.etag = "e";
   object.crc32c = 0xe3069283;
   object.metadata["color"] = "blue";
-  EXPECT_EQ(ToJson(object),
-            R"({"key":"k","size_bytes":9,"version":7,"etag":"e","crc32c":"e3069283","modified":"1970-01-01T00:00:00Z",)"
-            R"("metadata":{"color":"blue"}})");
+  EXPECT_EQ(
+      ToJson(object),
+      R"({"key":"k","size_bytes":9,"version":7,"etag":"e","crc32c":"e3069283","modified":"1970-01-01T00:00:00Z",)"
+      R"("metadata":{"color":"blue"}})");
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one program `forebay`: parses the command line and runs the chosen subcommand.
-#include <CLI/CLI.hpp>
-
 #include <csignal>
+
+#include <CLI/CLI.hpp>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
 
 int main(int argc, char** argv) {
   using namespace forebay::app;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of that write, not the end of the process
+  std::signal(SIGPIPE,
+              SIG_IGN);  // a reader that went away is an error of that write, not the end of the process
 
   Invocation invocation;
   CLI::App root{
@@ -21,7 +22,8 @@ int main(int argc, char** argv) {
   root.fallthrough();
   root.option_defaults()->always_capture_default(false);
   root.add_option("--server", invocation.flags.server, "Control address of the server, HOST:PORT");
-  root.add_option("--credentials", invocation.flags.credentials, "Credentials file (a store's own is DIR/credentials)");
+  root.add_option("--credentials", invocation.flags.credentials,
+                  "Credentials file (a store's own is DIR/credentials)");
   root.add_flag("--json", invocation.json, "Print JSON, one object a line");
   AddServeCommand(root, invocation);
   AddTransferCommands(root, invocation);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ls, stat, rm: the namespace, without moving bytes.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
@@ -56,14 +55,16 @@ uint64_t PrintPage(const ListPage& page, bool json, bool long_form) {
   size_t object = 0;
   size_t prefix = 0;
   while (object < page.objects.size() || prefix < page.common_prefixes.size()) {
-    const bool take_prefix = object == page.objects.size() || (prefix < page.common_prefixes.size() &&
-                                                               page.common_prefixes[prefix] < page.objects[object].key);
+    const bool take_prefix =
+        object == page.objects.size() ||
+        (prefix < page.common_prefixes.size() && page.common_prefixes[prefix] < page.objects[object].key);
     if (!take_prefix) {
       PrintObject(page.objects[object++], json, long_form);
     } else if (json) {
       fmt::print("{}\n", ToJson({{"prefix", page.common_prefixes[prefix++]}}));
     } else {
-      fmt::print("{}{}\n", long_form ? "                                  " : "", page.common_prefixes[prefix++]);
+      fmt::print("{}{}\n", long_form ? "                                  " : "",
+                 page.common_prefixes[prefix++]);
     }
   }
   return page.objects.size() + page.common_prefixes.size();
@@ -109,9 +110,10 @@ int RunStat(const std::string& text, const Invocation& invocation) {
     fmt::print("{}\n", ToJson(*object));
     return kDone;
   }
-  fmt::print("object    {}/{}\nsize      {} bytes ({})\nversion   {}\netag      {}\ncrc32c    {}\nmodified  {}\n", name->bucket,
-             object->key, object->size, base::FormatSize(object->size), object->version, object->etag,
-             FormatChecksum(object->crc32c), FormatTime(object->modified));
+  fmt::print(
+      "object    {}/{}\nsize      {} bytes ({})\nversion   {}\netag      {}\ncrc32c    {}\nmodified  {}\n",
+      name->bucket, object->key, object->size, base::FormatSize(object->size), object->version, object->etag,
+      FormatChecksum(object->crc32c), FormatTime(object->modified));
   for (const auto& [key, value] : object->metadata) fmt::print("metadata  {}: {}\n", key, value);
   return kDone;
 }
@@ -142,13 +144,15 @@ void AddNamespaceCommands(CLI::App& root, Invocation& invocation) {
   ls->add_flag("-r,--recursive", list->recursive, "Show every key instead of rolling up at `/`");
   ls->add_flag("-l,--long", list->long_form, "With time and size");
   ls->add_option("--limit", list->limit, "At most this many lines (0: all)");
-  ls->callback([list, &invocation] { invocation.run = [list, &invocation] { return RunList(*list, invocation); }; });
+  ls->callback(
+      [list, &invocation] { invocation.run = [list, &invocation] { return RunList(*list, invocation); }; });
 
   auto stat_name = std::make_shared<std::string>();
   CLI::App* stat = root.add_subcommand("stat", "Show what is known of an object");
   stat->add_option("name", *stat_name, "BUCKET/KEY")->required();
-  stat->callback(
-      [stat_name, &invocation] { invocation.run = [stat_name, &invocation] { return RunStat(*stat_name, invocation); }; });
+  stat->callback([stat_name, &invocation] {
+    invocation.run = [stat_name, &invocation] { return RunStat(*stat_name, invocation); };
+  });
 
   auto remove_names = std::make_shared<std::vector<std::string>>();
   auto force = std::make_shared<bool>(false);
@@ -156,7 +160,9 @@ void AddNamespaceCommands(CLI::App& root, Invocation& invocation) {
   rm->add_option("names", *remove_names, "BUCKET/KEY ...")->required();
   rm->add_flag("-f,--force", *force, "An object that does not exist is no error");
   rm->callback([remove_names, force, &invocation] {
-    invocation.run = [remove_names, force, &invocation] { return RunRemove(*remove_names, *force, invocation); };
+    invocation.run = [remove_names, force, &invocation] {
+      return RunRemove(*remove_names, *force, invocation);
+    };
   });
 }
 

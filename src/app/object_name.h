@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectName: `bucket/key` as people write it on a command line. The first slash parts them; the key is taken as it is.
-// Immutable.
+// ObjectName: `bucket/key` as people write it on a command line. The first slash parts them; the key is taken
+// as it is. Immutable.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ struct ObjectName {
   static Result<ObjectName> Parse(std::string_view text) {
     FB_ASSIGN(ObjectName name, ParsePrefix(text));
     if (name.key.empty())
-      return Status::InvalidArgument("`{}` names no object: write BUCKET/KEY, for example models/llama.safetensors", text);
+      return Status::InvalidArgument(
+          "`{}` names no object: write BUCKET/KEY, for example models/llama.safetensors", text);
     FB_TRY(base::CheckKey(name.key));
     return name;
   }

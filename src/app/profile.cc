@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,8 @@
 #include <filesystem>
 #include <sstream>
 #include <utility>
+
+#include <toml++/toml.h>
 
 namespace forebay::app {
 namespace {
@@ -31,14 +32,17 @@ std::string ToToml(const Profile& profile) {
 
 Environment ProcessEnvironment() {
   return [](const std::string& name) {
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+    const char* value =
+        std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
     return std::string(value == nullptr ? "" : value);
   };
 }
 
 std::string ProfilePath(const Environment& environment) {
-  if (const std::string state = environment("XDG_STATE_HOME"); !state.empty()) return state + "/forebay/profile.toml";
-  if (const std::string home = environment("HOME"); !home.empty()) return home + "/.local/state/forebay/profile.toml";
+  if (const std::string state = environment("XDG_STATE_HOME"); !state.empty())
+    return state + "/forebay/profile.toml";
+  if (const std::string home = environment("HOME"); !home.empty())
+    return home + "/.local/state/forebay/profile.toml";
   return {};
 }
 
@@ -52,8 +56,9 @@ Result<Profile> LoadProfile(const std::string& path) {
     profile.credentials = table["credentials"].value_or(std::string());
     return profile;
   } catch (const toml::parse_error& broken) {
-    return Status::InvalidArgument("the profile {} is malformed at line {}: {}; delete it, a server writes it anew", path,
-                                   broken.source().begin.line, broken.description());
+    return Status::InvalidArgument(
+        "the profile {} is malformed at line {}: {}; delete it, a server writes it anew", path,
+        broken.source().begin.line, broken.description());
   }
 }
 
@@ -99,7 +104,8 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
   resolved.credentials = FirstNonEmpty(resolved.credentials, saved.credentials, {});
   if (resolved.credentials.empty())
     return Status::FailedPrecondition(
-        "no credentials: start a server with `forebay serve` as this user, or name its file with --credentials "
+        "no credentials: start a server with `forebay serve` as this user, or name its file with "
+        "--credentials "
         "DIR/credentials or FOREBAY_CREDENTIALS");
   return resolved;
 }

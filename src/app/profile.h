@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profile: how a command finds its server without flags. Order: flag, environment, profile file, default. A server that
-// became ready writes the profile of its user ($XDG_STATE_HOME/forebay/profile.toml, else ~/.local/state/...), so that in
-// a second terminal every command works with no flags; the last server started wins.
-// Thread-safe: no state.
+// Profile: how a command finds its server without flags. Order: flag, environment, profile file, default. A
+// server that became ready writes the profile of its user ($XDG_STATE_HOME/forebay/profile.toml, else
+// ~/.local/state/...), so that in a second terminal every command works with no flags; the last server
+// started wins. Thread-safe: no state.
 #pragma once
 
 #include <functional>

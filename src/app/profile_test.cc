@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/profile.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include <gtest/gtest.h>
+
 namespace forebay::app {
 namespace {
 
 class ProfileTest : public testing::Test {
  protected:
-  ProfileTest() : home_(testing::TempDir() + "profile-" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  ProfileTest()
+      : home_(testing::TempDir() + "profile-" +
+              testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::remove_all(home_);
     variables_["HOME"] = home_;
   }

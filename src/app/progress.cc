@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/bytes.h"
 
@@ -34,8 +35,8 @@ void Progress::Add(uint64_t bytes) {
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const auto rate = static_cast<uint64_t>(static_cast<double>(bytes_) / seconds);
   if (total_bytes_ != 0)
-    fmt::print(stderr, "\r\033[K{}  {} of {}  {}/s", what_, base::FormatSize(bytes_), base::FormatSize(total_bytes_),
-               base::FormatSize(rate));
+    fmt::print(stderr, "\r\033[K{}  {} of {}  {}/s", what_, base::FormatSize(bytes_),
+               base::FormatSize(total_bytes_), base::FormatSize(rate));
   else
     fmt::print(stderr, "\r\033[K{}  {}  {}/s", what_, base::FormatSize(bytes_), base::FormatSize(rate));
   std::fflush(stderr);

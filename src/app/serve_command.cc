@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve: runs a server until SIGTERM or SIGINT.
-#include <fmt/format.h>
 #include <unistd.h>
-
-#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
@@ -37,7 +37,8 @@ const std::map<std::string, base::LogLevel>& LogLevels() {
   return levels;
 }
 
-/// Blocks the signals that end a server, in this thread and those it will start, so that one place waits for them.
+/// Blocks the signals that end a server, in this thread and those it will start, so that one place waits for
+/// them.
 sigset_t BlockStopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -63,8 +64,8 @@ void PrintReady(const Server& server, bool json) {
                                {"credentials", server.credentials_path()},
                                {"pid", int64_t{getpid()}}}));
   } else {
-    fmt::print("ready control={} data={} store={} credentials={} pid={}\n", server.control_address(), server.data_address(),
-               server.directory(), server.credentials_path(), getpid());
+    fmt::print("ready control={} data={} store={} credentials={} pid={}\n", server.control_address(),
+               server.data_address(), server.directory(), server.credentials_path(), getpid());
   }
   std::fflush(stdout);
 }
@@ -77,7 +78,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   const auto level = LogLevels().find(arguments.log_level);
   if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
 
-  if (const Status valid = CheckServeOptions(arguments.options); !valid.ok()) return RefuseUsage(valid.message());
+  if (const Status valid = CheckServeOptions(arguments.options); !valid.ok())
+    return RefuseUsage(valid.message());
 
   const sigset_t signals = BlockStopSignals();
   const base::SystemClock clock;
@@ -105,18 +107,27 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
 void AddServeCommand(CLI::App& root, Invocation& invocation) {
   auto serve = std::make_shared<ServeArguments>();
   CLI::App* command = root.add_subcommand("serve", "Start a server on the embedded engine");
-  command->add_option("directory", serve->options.directory, "Store directory, made when missing (default ./forebay-data)");
-  command->add_option("--listen", serve->options.listen, "Control address (default 127.0.0.1:7400; port 0: any free one)");
+  command->add_option("directory", serve->options.directory,
+                      "Store directory, made when missing (default ./forebay-data)");
+  command->add_option("--listen", serve->options.listen,
+                      "Control address (default 127.0.0.1:7400; port 0: any free one)");
   command->add_option("--data-listen", serve->options.data_listen,
                       "Data address (default: the control port + 1, or any free one)");
-  command->add_option("--size", serve->size, "Size of the data file when a store is made (default: half of the free space)");
-  command->add_option("--device", serve->options.devices,
-                      "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
-  command->add_option("--memory", serve->memory, "Memory for payload in flight and the memory tier (default 256MiB)");
-  command->add_option("--reactors", serve->options.reactors, "Data-plane threads (default: half the cores, at most 8)");
+  command->add_option("--size", serve->size,
+                      "Size of the data file when a store is made (default: half of the free space)");
+  command->add_option(
+      "--device", serve->options.devices,
+      "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
+  command->add_option("--memory", serve->memory,
+                      "Memory for payload in flight and the memory tier (default 256MiB)");
+  command->add_option("--reactors", serve->options.reactors,
+                      "Data-plane threads (default: half the cores, at most 8)");
   command->add_option("--log-level", serve->log_level, "debug, info, warning or error (default info)");
-  command->add_flag("--no-profile", serve->no_profile, "Do not tell this user's commands where the server is");
-  command->callback([serve, &invocation] { invocation.run = [serve, &invocation] { return RunServe(*serve, invocation); }; });
+  command->add_flag("--no-profile", serve->no_profile,
+                    "Do not tell this user's commands where the server is");
+  command->callback([serve, &invocation] {
+    invocation.run = [serve, &invocation] { return RunServe(*serve, invocation); };
+  });
 }
 
 }  // namespace forebay::app

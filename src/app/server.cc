@@ -38,8 +38,10 @@ Result<std::string> DataListenAddress(const ServeOptions& options) {
   if (!options.data_listen.empty()) return options.data_listen;
   FB_ASSIGN(const rt::HostPort control, rt::SplitHostPort(options.listen));
   const uint32_t port = control.port == 0 ? 0 : control.port + 1U;
-  if (port > UINT16_MAX) return Status::InvalidArgument("--listen {}: name the data port with --data-listen", options.listen);
-  FB_ASSIGN(const rt::SocketAddress address, rt::SocketAddress::Parse(control.host, static_cast<uint16_t>(port)));
+  if (port > UINT16_MAX)
+    return Status::InvalidArgument("--listen {}: name the data port with --data-listen", options.listen);
+  FB_ASSIGN(const rt::SocketAddress address,
+            rt::SocketAddress::Parse(control.host, static_cast<uint16_t>(port)));
   return address.ToString();
 }
 
@@ -65,11 +67,13 @@ Status CheckServeOptions(const ServeOptions& options) {
   FB_ASSIGN(const rt::SocketAddress control, rt::SocketAddress::ParseHostPort(options.listen));
   if (!control.is_loopback())
     return Status::InvalidArgument(
-        "--listen {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on", options.listen);
+        "--listen {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on",
+        options.listen);
   if (!options.data_listen.empty()) {
     FB_ASSIGN(const rt::SocketAddress data, rt::SocketAddress::ParseHostPort(options.data_listen));
     if (!data.is_loopback())
-      return Status::InvalidArgument("--data-listen {}: only loopback addresses are listened on", options.data_listen);
+      return Status::InvalidArgument("--data-listen {}: only loopback addresses are listened on",
+                                     options.data_listen);
   }
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
@@ -78,9 +82,10 @@ Status CheckServeOptions(const ServeOptions& options) {
     return Status::InvalidArgument("--size {}: at most {} in one file", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kMostSize));
   if (options.memory_bytes < kLeastMemory)
-    return Status::InvalidArgument("--memory {}: at least {} are needed", base::FormatSize(options.memory_bytes),
-                                   base::FormatSize(kLeastMemory));
-  if (options.reactors > kMaxReactors) return Status::InvalidArgument("--reactors {}: at most {}", options.reactors, kMaxReactors);
+    return Status::InvalidArgument("--memory {}: at least {} are needed",
+                                   base::FormatSize(options.memory_bytes), base::FormatSize(kLeastMemory));
+  if (options.reactors > kMaxReactors)
+    return Status::InvalidArgument("--reactors {}: at most {}", options.reactors, kMaxReactors);
   return {};
 }
 
@@ -119,7 +124,8 @@ std::vector<rt::Reactor*> Server::Parts::ReactorPointers() const {
 Status Server::Parts::StartReactors() {
   const unsigned count = ReactorCount(options.reactors);
   for (unsigned i = 0; i < count; ++i) {
-    FB_ASSIGN(auto reactor, rt::ReactorThread::Create({.name = "reactor-" + std::to_string(i), .clock = &clock}));
+    FB_ASSIGN(auto reactor,
+              rt::ReactorThread::Create({.name = "reactor-" + std::to_string(i), .clock = &clock}));
     reactors.push_back(std::move(reactor));
   }
   return {};
@@ -133,14 +139,17 @@ Status Server::Parts::OpenStore() {
   FB_ASSIGN(arena, base::Arena::Create(options.memory_bytes));
   const engine::StoreDirectory::Environment environment{
       .arena = *arena, .clock = clock, .random = random, .log = log};
-  Result<std::unique_ptr<engine::StoreDirectory>> opened = engine::StoreDirectory::Open(directory, environment, {});
+  Result<std::unique_ptr<engine::StoreDirectory>> opened =
+      engine::StoreDirectory::Open(directory, environment, {});
   if (!opened.ok() && opened.status().code() == Code::kNotFound) {
     uint64_t size = base::RoundUp(options.size_bytes, base::kMiB);
     if (size == 0) {
       FB_ASSIGN(size, ChooseSize(directory));
     }
-    opened = engine::StoreDirectory::Create(directory, {.size_bytes = size, .devices = options.devices}, environment, {});
-    if (opened.ok()) log.Info("made a store of {} in {}; it keeps one copy of the data", base::FormatSize(size), directory);
+    opened = engine::StoreDirectory::Create(directory, {.size_bytes = size, .devices = options.devices},
+                                            environment, {});
+    if (opened.ok())
+      log.Info("made a store of {} in {}; it keeps one copy of the data", base::FormatSize(size), directory);
   }
   FB_ASSIGN(store, std::move(opened));
   return {};
@@ -155,7 +164,8 @@ Status Server::Parts::StartData() {
   fabric = std::make_unique<fabric::TcpFabric>(random);
   native::ServerOptions data_options;
   data_options.listen = listen;
-  data = std::make_unique<native::Server>(data_options, *fabric, store->engine(), *sessions, ReactorPointers(), log);
+  data = std::make_unique<native::Server>(data_options, *fabric, store->engine(), *sessions,
+                                          ReactorPointers(), log);
   return rt::RunOn(home(), [this] { return data->Start(); });
 }
 
@@ -165,9 +175,12 @@ Status Server::Parts::StartControl() {
   control_options.data_endpoint = data->address();
   control_options.fabric = fabric->name();
   control_options.version = kVersion;
-  FB_ASSIGN(control, control::ControlServer::Start(
-                         control_options, {.store = store->engine(), .sessions = *sessions, .authenticator = *authenticator,
-                                           .reactors = ReactorPointers(), .clock = clock, .log = log}));
+  FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
+                                                                     .sessions = *sessions,
+                                                                     .authenticator = *authenticator,
+                                                                     .reactors = ReactorPointers(),
+                                                                     .clock = clock,
+                                                                     .log = log}));
   return {};
 }
 
@@ -187,26 +200,29 @@ void Server::Parts::Stop(base::Duration grace) {
 Result<uint64_t> ChooseSize(const std::string& directory) {
   std::filesystem::path existing = directory;
   std::error_code error;
-  while (!std::filesystem::exists(existing, error) && existing.has_parent_path() && existing != existing.parent_path())
+  while (!std::filesystem::exists(existing, error) && existing.has_parent_path() &&
+         existing != existing.parent_path())
     existing = existing.parent_path();
   struct statvfs info{};
-  if (statvfs(existing.c_str(), &info) != 0) return Status::FromErrno(errno, "look at the file system of " + directory);
+  if (statvfs(existing.c_str(), &info) != 0)
+    return Status::FromErrno(errno, "look at the file system of " + directory);
   const uint64_t free = uint64_t{info.f_bavail} * info.f_frsize;
   const uint64_t size = base::RoundDown(std::min(free / 2, kMaxDefaultSize), base::kMiB);
   if (size < kLeastSize)
-    return Status::ResourceExhausted("{} has {} free; a store needs at least {}: free some space or choose another directory",
-                                     existing.string(), base::FormatSize(free), base::FormatSize(2 * kLeastSize));
+    return Status::ResourceExhausted(
+        "{} has {} free; a store needs at least {}: free some space or choose another directory",
+        existing.string(), base::FormatSize(free), base::FormatSize(2 * kLeastSize));
   return size;
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Server::~Server() { Stop(base::Duration::zero()); }
 
-Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::Clock& clock, base::Random& random,
-                                              base::Log& log) {
+Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::Clock& clock,
+                                              base::Random& random, base::Log& log) {
   FB_TRY(CheckServeOptions(options));
-  std::unique_ptr<Server> server(
-      new Server(std::unique_ptr<Parts>(new Parts{.clock = clock, .random = random, .log = log, .options = std::move(options)})));
+  std::unique_ptr<Server> server(new Server(std::unique_ptr<Parts>(
+      new Parts{.clock = clock, .random = random, .log = log, .options = std::move(options)})));
   Parts& parts = *server->parts_;  // what was started is stopped by the destructor when a later part fails
   FB_TRY(parts.StartReactors());
   FB_TRY(parts.OpenStore());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, reactors, the fabric with
-// the data plane on it, sessions, and the control plane. Parts are started bottom up and stopped top down.
-// Thread-safe: no; one thread starts and stops it.
+// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, reactors,
+// the fabric with the data plane on it, sessions, and the control plane. Parts are started bottom up and
+// stopped top down. Thread-safe: no; one thread starts and stops it.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace forebay::app {
 struct ServeOptions {
   std::string directory = "forebay-data";
   std::string listen = "127.0.0.1:7400";
-  std::string data_listen;            // empty: the control port + 1, or any free port
-  uint64_t size_bytes = 0;            // of a data file that is made; 0: chosen from the free space
-  std::vector<std::string> devices;   // instead of a data file, when the store is made
+  std::string data_listen;           // empty: the control port + 1, or any free port
+  uint64_t size_bytes = 0;           // of a data file that is made; 0: chosen from the free space
+  std::vector<std::string> devices;  // instead of a data file, when the store is made
   uint64_t memory_bytes = 256ULL << 20;
-  unsigned reactors = 0;              // 0: half the cores, at most 8
+  unsigned reactors = 0;  // 0: half the cores, at most 8
 };
 
 /// What is a mistake of the command line: InvalidArgument, before anything is touched.
@@ -32,8 +32,8 @@ Status CheckServeOptions(const ServeOptions& options);
 class Server {
  public:
   /// All are borrowed. Fails with what the first part that did not start says.
-  static Result<std::unique_ptr<Server>> Start(ServeOptions options, const base::Clock& clock, base::Random& random,
-                                               base::Log& log);
+  static Result<std::unique_ptr<Server>> Start(ServeOptions options, const base::Clock& clock,
+                                               base::Random& random, base::Log& log);
   /// Stops without grace if nobody has.
   ~Server();
 
@@ -51,7 +51,8 @@ class Server {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The size of a data file where none was asked for: half of what the file system has free, in whole MiB, at most 1 TiB.
+/// The size of a data file where none was asked for: half of what the file system has free, in whole MiB, at
+/// most 1 TiB.
 Result<uint64_t> ChooseSize(const std::string& directory);
 
 }  // namespace forebay::app

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fsck and version: what needs no server.
-#include <fmt/format.h>
+#include <memory>
 
 #include <CLI/CLI.hpp>
-
-#include <memory>
+#include <fmt/format.h>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
@@ -31,7 +30,8 @@ struct FsckArguments {
 int PrintReport(const engine::FsckReport& report, const FsckArguments& arguments, bool json) {
   for (const std::string& error : report.errors) fmt::print(stderr, "forebay: {}\n", error);
   if (report.error_count > report.errors.size())
-    fmt::print(stderr, "forebay: and {} more; raise --max-errors to see them\n", report.error_count - report.errors.size());
+    fmt::print(stderr, "forebay: and {} more; raise --max-errors to see them\n",
+               report.error_count - report.errors.size());
   if (json) {
     fmt::print("{}\n", ToJson({{"store", arguments.directory},
                                {"clean", report.clean()},
@@ -44,11 +44,13 @@ int PrintReport(const engine::FsckReport& report, const FsckArguments& arguments
                                {"capacity_bytes", report.capacity_bytes},
                                {"verified_bytes", report.verified_bytes}}));
   } else {
-    fmt::print("{}: {}\n", arguments.directory, report.clean() ? "clean" : fmt::format("{} errors", report.error_count));
-    fmt::print("  {} buckets, {} objects of {}, {} extents; {} of {} in use\n", report.buckets, report.objects,
-               base::FormatSize(report.object_bytes), report.extents, base::FormatSize(report.used_bytes),
-               base::FormatSize(report.capacity_bytes));
-    if (arguments.data) fmt::print("  {} read and verified against checksums\n", base::FormatSize(report.verified_bytes));
+    fmt::print("{}: {}\n", arguments.directory,
+               report.clean() ? "clean" : fmt::format("{} errors", report.error_count));
+    fmt::print("  {} buckets, {} objects of {}, {} extents; {} of {} in use\n", report.buckets,
+               report.objects, base::FormatSize(report.object_bytes), report.extents,
+               base::FormatSize(report.used_bytes), base::FormatSize(report.capacity_bytes));
+    if (arguments.data)
+      fmt::print("  {} read and verified against checksums\n", base::FormatSize(report.verified_bytes));
   }
   return report.clean() ? kDone : kFailed;
 }
@@ -70,11 +72,13 @@ int RunFsck(const FsckArguments& arguments, const Invocation& invocation) {
 
 void AddStoreCommands(CLI::App& root, Invocation& invocation) {
   auto fsck = std::make_shared<FsckArguments>();
-  CLI::App* fsck_command = root.add_subcommand("fsck", "Prove that a stopped store is consistent; changes nothing");
+  CLI::App* fsck_command =
+      root.add_subcommand("fsck", "Prove that a stopped store is consistent; changes nothing");
   fsck_command->add_option("directory", fsck->directory, "Store directory")->required();
   fsck_command->add_flag("--data", fsck->data, "Also read every block and verify its checksum");
   fsck_command->add_option("--max-errors", fsck->max_errors, "Show at most this many (default 100)");
-  fsck_command->callback([fsck, &invocation] { invocation.run = [fsck, &invocation] { return RunFsck(*fsck, invocation); }; });
+  fsck_command->callback(
+      [fsck, &invocation] { invocation.run = [fsck, &invocation] { return RunFsck(*fsck, invocation); }; });
 
   CLI::App* version = root.add_subcommand("version", "Print the version");
   version->callback([&invocation] {

@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +13,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "app/progress.h"
 #include "auth/sha256.h"
@@ -81,8 +81,8 @@ bool WriteFully(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// A new file in the directory of `path` that has no name yet, so that nothing is left of it whatever ends this process.
-/// -1 with errno set where a file system has no such files.
+/// A new file in the directory of `path` that has no name yet, so that nothing is left of it whatever ends
+/// this process. -1 with errno set where a file system has no such files.
 int OpenUnnamed(const std::string& path) {
   if (access("/proc/self/fd", F_OK) != 0) return -1;  // by which it gets its name
   const size_t slash = path.rfind('/');
@@ -92,7 +92,8 @@ int OpenUnnamed(const std::string& path) {
 
 /// Gives an unnamed file the name `path`, which nothing has.
 bool GiveName(int fd, const std::string& path) {
-  return linkat(AT_FDCWD, ("/proc/self/fd/" + std::to_string(fd)).c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  return linkat(AT_FDCWD, ("/proc/self/fd/" + std::to_string(fd)).c_str(), AT_FDCWD, path.c_str(),
+                AT_SYMLINK_FOLLOW) == 0;
 }
 
 /// Where a download goes. A regular file gets its name, in the place of one that had it, from Publish.
@@ -108,7 +109,8 @@ class Target {
     struct stat info{};
     if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
       if (S_ISDIR(info.st_mode))
-        return std::unexpected(Error{Code::kInvalidArgument, path + " is a directory: name the file to write"});
+        return std::unexpected(
+            Error{Code::kInvalidArgument, path + " is a directory: name the file to write"});
       target.file_ = File(open(path.c_str(), O_WRONLY | O_CLOEXEC));
       if (target.file_.fd() < 0) return std::unexpected(ErrnoError(errno, "open " + path));
       return target;
@@ -175,12 +177,14 @@ std::expected<File, Error> OpenSource(const std::string& path, uint64_t* size_by
   struct stat info{};
   if (fstat(file.fd(), &info) != 0) return std::unexpected(ErrnoError(errno, "look at " + path));
   if (S_ISDIR(info.st_mode))
-    return std::unexpected(Error{Code::kInvalidArgument, path + " is a directory: name a file, or `-` for a pipe"});
+    return std::unexpected(
+        Error{Code::kInvalidArgument, path + " is a directory: name a file, or `-` for a pipe"});
   if (S_ISREG(info.st_mode)) *size_bytes = static_cast<uint64_t>(info.st_size);
   return file;
 }
 
-/// Memory of its own for a region, touched beforehand: first use of fresh pages is far slower than the transfer.
+/// Memory of its own for a region, touched beforehand: first use of fresh pages is far slower than the
+/// transfer.
 class TouchedMemory {
  public:
   explicit TouchedMemory(size_t size_bytes) : size_bytes_(size_bytes) {
@@ -208,8 +212,9 @@ std::string DigestOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::expected<TransferReport, Error> Upload(Client& client, const std::string& path, const std::string& bucket,
-                                            const std::string& key, const PutOptions& options) {
+std::expected<TransferReport, Error> Upload(Client& client, const std::string& path,
+                                            const std::string& bucket, const std::string& key,
+                                            const PutOptions& options) {
   uint64_t size_bytes = 0;
   const auto source = OpenSource(path, &size_bytes);
   if (!source) return std::unexpected(source.error());
@@ -237,8 +242,9 @@ std::expected<TransferReport, Error> Upload(Client& client, const std::string& p
   return TransferReport{stored->size, SecondsSince(start), stored->etag, stored->crc32c, {}};
 }
 
-std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket, const std::string& key,
-                                              const std::string& path, const GetOptions& options) {
+std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket,
+                                              const std::string& key, const std::string& path,
+                                              const GetOptions& options) {
   auto reader = client.OpenReader(bucket, key, options);
   if (!reader) return std::unexpected(reader.error());
   auto target = Target::Open(path);
@@ -247,7 +253,8 @@ std::expected<TransferReport, Error> Download(Client& client, const std::string&
   TransferReport report;
   report.etag = reader->etag();
   {
-    Progress progress(key, std::min(options.length, reader->total_size() - std::min(options.offset, reader->total_size())));
+    Progress progress(
+        key, std::min(options.length, reader->total_size() - std::min(options.offset, reader->total_size())));
     for (;;) {
       const auto bytes = reader->Next();
       if (!bytes) return std::unexpected(bytes.error());
@@ -262,8 +269,8 @@ std::expected<TransferReport, Error> Download(Client& client, const std::string&
   return report;
 }
 
-std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std::string& bucket, const std::string& key,
-                                                      GetOptions options) {
+std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std::string& bucket,
+                                                      const std::string& key, GetOptions options) {
   const auto object = client.Stat(bucket, key);
   if (!object) return std::unexpected(object.error());
   options.if_match = object->etag;
@@ -274,7 +281,8 @@ std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std:
   const auto got = client.Get(bucket, key, memory.bytes(), options);
   if (!got) return std::unexpected(got.error());
   const double seconds = SecondsSince(start);
-  return TransferReport{got->size, seconds, got->etag, got->crc32c, DigestOf(memory.bytes().first(got->size))};
+  return TransferReport{got->size, seconds, got->etag, got->crc32c,
+                        DigestOf(memory.bytes().first(got->size))};
 }
 
 }  // namespace forebay::app

@@ -21,20 +21,22 @@ struct TransferReport {
   double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
-/// Stores what `path` holds; "-" is standard input. A file that is changed while it is read gives an object of the bytes
-/// that were read.
-std::expected<TransferReport, Error> Upload(Client& client, const std::string& path, const std::string& bucket,
-                                            const std::string& key, const PutOptions& options);
+/// Stores what `path` holds; "-" is standard input. A file that is changed while it is read gives an object
+/// of the bytes that were read.
+std::expected<TransferReport, Error> Upload(Client& client, const std::string& path,
+                                            const std::string& bucket, const std::string& key,
+                                            const PutOptions& options);
 
-/// Writes [offset, offset + length) of the object to `path`; "-" is standard output. A regular file appears under its name
-/// only when it is complete, whatever ends the process before; anything else that exists (a pipe, a device) is written to
-/// directly.
-std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket, const std::string& key,
-                                              const std::string& path, const GetOptions& options);
+/// Writes [offset, offset + length) of the object to `path`; "-" is standard output. A regular file appears
+/// under its name only when it is complete, whatever ends the process before; anything else that exists (a
+/// pipe, a device) is written to directly.
+std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket,
+                                              const std::string& key, const std::string& path,
+                                              const GetOptions& options);
 
-/// Offers memory of the object's size as one region, has the server move the range into it, and digests what arrived. The
-/// report's time is that of the transfer alone.
-std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std::string& bucket, const std::string& key,
-                                                      GetOptions options);
+/// Offers memory of the object's size as one region, has the server move the range into it, and digests what
+/// arrived. The report's time is that of the transfer alone.
+std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std::string& bucket,
+                                                      const std::string& key, GetOptions options);
 
 }  // namespace forebay::app

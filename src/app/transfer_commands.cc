@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // put, get, cat: bytes between files, pipes or memory and objects.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-
 #include <charconv>
 #include <cstdio>
 #include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "app/exit_status.h"
 #include "app/invocation.h"
@@ -52,14 +51,17 @@ bool ParseRange(std::string_view text, GetOptions* options) {
   options->offset = first;
   if (dash + 1 == text.size()) return true;
   uint64_t last = 0;
-  const auto [last_end, last_error] = std::from_chars(text.data() + dash + 1, text.data() + text.size(), last);
-  if (last_error != std::errc() || last_end != text.data() + text.size() || last < first || last == UINT64_MAX) return false;
+  const auto [last_end, last_error] =
+      std::from_chars(text.data() + dash + 1, text.data() + text.size(), last);
+  if (last_error != std::errc() || last_end != text.data() + text.size() || last < first ||
+      last == UINT64_MAX)
+    return false;
   options->length = last - first + 1;
   return true;
 }
 
-void PrintReport(const char* verb, const std::string& name, const TransferReport& report, const std::string& path,
-                 bool json) {
+void PrintReport(const char* verb, const std::string& name, const TransferReport& report,
+                 const std::string& path, bool json) {
   if (json) {
     JsonFields fields{{"object", name},
                       {"size_bytes", report.bytes},
@@ -72,9 +74,8 @@ void PrintReport(const char* verb, const std::string& name, const TransferReport
     return;
   }
   // Standard output may be the object itself: what is said about it goes to stderr.
-  fmt::print(stderr, "{} {}  {} in {:.3f} s  {}/s  {}\n", verb, name, base::FormatSize(report.bytes), report.seconds,
-             base::FormatSize(static_cast<uint64_t>(report.bytes_per_second())), path);
-  if (!report.sha256.empty()) fmt::print("sha256 {}\n", report.sha256);
+  fmt::print(stderr, "{} {}  {} in {:.3f} s  {}/s  {}\n", verb, name, base::FormatSize(report.bytes),
+             report.seconds, base::FormatSize(static_cast<uint64_t>(report.bytes_per_second())), path);
 }
 
 bool ParseMetadata(const std::vector<std::string>& entries, PutOptions* options) {
@@ -89,7 +90,8 @@ bool ParseMetadata(const std::vector<std::string>& entries, PutOptions* options)
 int RunPut(PutArguments arguments, const Invocation& invocation) {
   const auto name = ObjectName::Parse(arguments.name);
   if (!name.ok()) return RefuseUsage(name.status().message());
-  if (!ParseMetadata(arguments.metadata, &arguments.options)) return RefuseUsage("write --metadata NAME=VALUE");
+  if (!ParseMetadata(arguments.metadata, &arguments.options))
+    return RefuseUsage("write --metadata NAME=VALUE");
   arguments.options.timeout = TimeoutOf(arguments.timeout_seconds);
   const auto client = invocation.Connect();
   if (!client) return Fail(client.error());
@@ -115,6 +117,10 @@ int RunGet(GetArguments arguments, const Invocation& invocation) {
   if (!report) return Fail(report.error());
   const bool json = invocation.json && arguments.target != "-";
   PrintReport("got", arguments.name, *report, (*client)->path(), json);
+  if (arguments.to_memory && !json) {
+    fmt::print(stderr, "path: {}, because {}\n", (*client)->path(), (*client)->path_reason());
+    fmt::print("sha256 {}\n", report->sha256);
+  }
   return kDone;
 }
 
@@ -145,26 +151,34 @@ void AddTransferCommands(CLI::App& root, Invocation& invocation) {
   put_command->add_option("name", put->name, "BUCKET/KEY")->required();
   put_command->add_flag("--if-absent", put->options.if_absent, "Refuse when there is an object of that name");
   put_command->add_option("--if-match", put->options.if_match, "Refuse unless the object has this ETag");
-  put_command->add_option("--metadata", put->metadata, "NAME=VALUE, kept with the object; may be repeated")->take_all();
-  put_command->add_option("--timeout", put->timeout_seconds, "Seconds until the command gives up (default 3600)");
-  put_command->callback([put, &invocation] { invocation.run = [put, &invocation] { return RunPut(*put, invocation); }; });
+  put_command->add_option("--metadata", put->metadata, "NAME=VALUE, kept with the object; may be repeated")
+      ->take_all();
+  put_command->add_option("--timeout", put->timeout_seconds,
+                          "Seconds until the command gives up (default 3600)");
+  put_command->callback(
+      [put, &invocation] { invocation.run = [put, &invocation] { return RunPut(*put, invocation); }; });
 
   auto get = std::make_shared<GetArguments>();
-  CLI::App* get_command = root.add_subcommand("get", "Write an object to a file or a pipe, or move it into memory");
+  CLI::App* get_command =
+      root.add_subcommand("get", "Write an object to a file or a pipe, or move it into memory");
   get_command->add_option("name", get->name, "BUCKET/KEY")->required();
   get_command->add_option("file", get->target, "The file; `-` is standard output");
   get_command->add_option("--range", get->range, "FIRST-LAST or FIRST-: these bytes only, counted from 0");
   get_command->add_option("--if-match", get->options.if_match, "Refuse unless the object has this ETag");
-  get_command->add_flag("--to-memory", get->to_memory,
-                        "Write no file: offer memory as one region, have the server move the object into it, and print\n"
-                        "the SHA-256 of what arrived");
-  get_command->add_option("--timeout", get->timeout_seconds, "Seconds until the command gives up (default 3600)");
-  get_command->callback([get, &invocation] { invocation.run = [get, &invocation] { return RunGet(*get, invocation); }; });
+  get_command->add_flag(
+      "--to-memory", get->to_memory,
+      "Write no file: offer memory as one region, have the server move the object into it, and print\n"
+      "the SHA-256 of what arrived");
+  get_command->add_option("--timeout", get->timeout_seconds,
+                          "Seconds until the command gives up (default 3600)");
+  get_command->callback(
+      [get, &invocation] { invocation.run = [get, &invocation] { return RunGet(*get, invocation); }; });
 
   auto cat = std::make_shared<std::vector<std::string>>();
   CLI::App* cat_command = root.add_subcommand("cat", "Write objects to standard output, one after another");
   cat_command->add_option("names", *cat, "BUCKET/KEY ...")->required();
-  cat_command->callback([cat, &invocation] { invocation.run = [cat, &invocation] { return RunCat(*cat, invocation); }; });
+  cat_command->callback(
+      [cat, &invocation] { invocation.run = [cat, &invocation] { return RunCat(*cat, invocation); }; });
 }
 
 }  // namespace forebay::app

@@ -20,28 +20,35 @@ Result<Limit> Measure(const Case& spec) {
   const LoadSpec& load = spec.load;
   const auto size = static_cast<size_t>(load.object_bytes);
   switch (spec.limit) {
-    case LimitKind::kStream: return MeasureStream(size * load.batch, kLimitDuration);
+    case LimitKind::kStream:
+      return MeasureStream(size * load.batch, kLimitDuration);
     case LimitKind::kEcho:
-      return MeasureEcho(kRequestOverhead, size * load.batch + kReplyOverhead, load.depth * load.threads, kLimitDuration);
+      return MeasureEcho(kRequestOverhead, size * load.batch + kReplyOverhead, load.depth * load.threads,
+                         kLimitDuration);
     case LimitKind::kDeviceOrStream: {
-      FB_ASSIGN(Limit device, MeasureDeviceRead(spec.device_directory, base::RoundUp(size, 4096), load.depth * load.threads,
-                                                kScratchBytes, kLimitDuration));
+      FB_ASSIGN(Limit device, MeasureDeviceRead(spec.device_directory, base::RoundUp(size, 4096),
+                                                load.depth * load.threads, kScratchBytes, kLimitDuration));
       FB_ASSIGN(Limit stream, MeasureStream(size, kLimitDuration));
       return device.bytes_per_second() < stream.bytes_per_second() ? device : stream;
     }
     case LimitKind::kFlushedWrite:
-      return MeasureFlushedWrite(spec.device_directory, base::RoundUp(size, 4096), load.depth * load.threads, kScratchBytes,
-                                 2 * kLimitDuration);
+      return MeasureFlushedWrite(spec.device_directory, base::RoundUp(size, 4096), load.depth * load.threads,
+                                 kScratchBytes, 2 * kLimitDuration);
     case LimitKind::kSingleFlushedWrite:
-      return MeasureFlushedWrite(spec.device_directory, base::RoundUp(size, 4096), 1, 64 * base::kMiB, 2 * kLimitDuration);
+      return MeasureFlushedWrite(spec.device_directory, base::RoundUp(size, 4096), 1, 64 * base::kMiB,
+                                 2 * kLimitDuration);
   }
   return Status::Internal("no such limit");
 }
 
-bool ComparesOperations(LimitKind kind) { return kind == LimitKind::kEcho || kind == LimitKind::kSingleFlushedWrite; }
+bool ComparesOperations(LimitKind kind) {
+  return kind == LimitKind::kEcho || kind == LimitKind::kSingleFlushedWrite;
+}
 
 double CpuPerGiB(const Limit& limit) {
-  return limit.bytes == 0 ? 0 : limit.cpu_seconds * static_cast<double>(base::kGiB) / static_cast<double>(limit.bytes);
+  return limit.bytes == 0
+             ? 0
+             : limit.cpu_seconds * static_cast<double>(base::kGiB) / static_cast<double>(limit.bytes);
 }
 
 Error ErrorOf(const Status& status) { return {status.code(), std::string(status.message())}; }
@@ -57,11 +64,16 @@ LimitKind ChooseLimit(const LoadSpec& load) {
 
 std::string_view LimitName(LimitKind kind) {
   switch (kind) {
-    case LimitKind::kStream: return "raw loopback stream";
-    case LimitKind::kEcho: return "bare echo on the same reactor";
-    case LimitKind::kDeviceOrStream: return "device reads or raw loopback stream, the smaller";
-    case LimitKind::kFlushedWrite: return "device writes, flushed each round";
-    case LimitKind::kSingleFlushedWrite: return "single write + flush";
+    case LimitKind::kStream:
+      return "raw loopback stream";
+    case LimitKind::kEcho:
+      return "bare echo on the same reactor";
+    case LimitKind::kDeviceOrStream:
+      return "device reads or raw loopback stream, the smaller";
+    case LimitKind::kFlushedWrite:
+      return "device writes, flushed each round";
+    case LimitKind::kSingleFlushedWrite:
+      return "single write + flush";
   }
   return "";
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Case: one line of a benchmark: a load, the limit of the machine that it is compared with in the same run, and how far it
-// came. The limit is measured before and after the load and averaged, since machines are noisy.
-// Thread-safe.
+// Case: one line of a benchmark: a load, the limit of the machine that it is compared with in the same run,
+// and how far it came. The limit is measured before and after the load and averaged, since machines are
+// noisy. Thread-safe.
 #pragma once
 
 #include <optional>

@@ -9,11 +9,13 @@ namespace {
 TEST(Cases, ALoadIsComparedWithWhatLimitsIt) {
   EXPECT_EQ(ChooseLimit({.operation = Operation::kGet, .object_bytes = 1 << 20}), LimitKind::kStream);
   EXPECT_EQ(ChooseLimit({.operation = Operation::kGet, .object_bytes = 4096}), LimitKind::kEcho);
-  EXPECT_EQ(ChooseLimit({.operation = Operation::kGet, .object_bytes = 4096, .batch = 32}), LimitKind::kStream);
+  EXPECT_EQ(ChooseLimit({.operation = Operation::kGet, .object_bytes = 4096, .batch = 32}),
+            LimitKind::kStream);
   EXPECT_EQ(ChooseLimit({.operation = Operation::kGet, .object_bytes = 1 << 20, .heat = Heat::kCold}),
             LimitKind::kDeviceOrStream);
   EXPECT_EQ(ChooseLimit({.operation = Operation::kPut, .object_bytes = 4 << 20}), LimitKind::kFlushedWrite);
-  EXPECT_EQ(ChooseLimit({.operation = Operation::kPut, .object_bytes = 4096}), LimitKind::kSingleFlushedWrite);
+  EXPECT_EQ(ChooseLimit({.operation = Operation::kPut, .object_bytes = 4096}),
+            LimitKind::kSingleFlushedWrite);
 }
 
 TEST(Cases, TheFractionComparesBytesOrOperations) {

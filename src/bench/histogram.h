@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histogram: latencies in nanoseconds in buckets of 1/32 relative width, so that percentiles are right to 3 % from
-// nanoseconds to hours in 16 KiB of memory.
-// Reactor-local: each thread fills its own and they are merged.
+// Histogram: latencies in nanoseconds in buckets of 1/32 relative width, so that percentiles are right to 3 %
+// from nanoseconds to hours in 16 KiB of memory. Reactor-local: each thread fills its own and they are
+// merged.
 #pragma once
 
 #include <array>

@@ -34,7 +34,9 @@ using SteadyClock = std::chrono::steady_clock;
 double ProcessCpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -77,7 +79,8 @@ Result<std::pair<FileDescriptor, FileDescriptor>> ConnectedPair() {
       getsockname(listener.get(), raw, &size) != 0)
     return Status::FromErrno(errno, "listen on loopback");
   FileDescriptor sender(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (sender.get() < 0 || connect(sender.get(), raw, size) != 0) return Status::FromErrno(errno, "connect over loopback");
+  if (sender.get() < 0 || connect(sender.get(), raw, size) != 0)
+    return Status::FromErrno(errno, "connect over loopback");
   FileDescriptor receiver(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (receiver.get() < 0) return Status::FromErrno(errno, "accept over loopback");
   const int on = 1;
@@ -107,8 +110,8 @@ rt::Task<Status> ServeEcho(rt::TcpStream stream, size_t request_bytes, size_t re
   }
 }
 
-rt::Task<Result<uint64_t>> AskEcho(rt::Reactor& reactor, rt::TcpStream stream, size_t request_bytes, size_t reply_bytes,
-                                   base::TimePoint until) {
+rt::Task<Result<uint64_t>> AskEcho(rt::Reactor& reactor, rt::TcpStream stream, size_t request_bytes,
+                                   size_t reply_bytes, base::TimePoint until) {
   const Bytes request(request_bytes);
   Bytes reply(reply_bytes);
   uint64_t rounds = 0;
@@ -133,14 +136,16 @@ class ScratchFile {
     Bytes block(base::kMiB);
     random.Fill(block);
     for (uint64_t at = 0; at < size_bytes; at += block.size()) {
-      if (pwrite(writer.get(), block.data(), block.size(), static_cast<off_t>(at)) != static_cast<ssize_t>(block.size()))
+      if (pwrite(writer.get(), block.data(), block.size(), static_cast<off_t>(at)) !=
+          static_cast<ssize_t>(block.size()))
         return Status::FromErrno(errno, "write the scratch file " + path);
     }
     if (fsync(writer.get()) != 0) return Status::FromErrno(errno, "flush the scratch file " + path);
     posix_fadvise(writer.get(), 0, 0, POSIX_FADV_DONTNEED);
     return file;
   }
-  ScratchFile(ScratchFile&& other) noexcept : path_(std::exchange(other.path_, {})), size_bytes_(other.size_bytes_) {}
+  ScratchFile(ScratchFile&& other) noexcept
+      : path_(std::exchange(other.path_, {})), size_bytes_(other.size_bytes_) {}
   ScratchFile& operator=(ScratchFile&&) = delete;
   ~ScratchFile() {
     if (!path_.empty()) unlink(path_.c_str());
@@ -172,28 +177,31 @@ AlignedBlock MakeAligned(size_t size_bytes) {
   return block;
 }
 
-rt::Task<Result<uint64_t>> ReadRandomly(rt::Reactor& reactor, int fd, size_t block_bytes, uint64_t blocks, uint64_t seed,
-                                        base::TimePoint until) {
+rt::Task<Result<uint64_t>> ReadRandomly(rt::Reactor& reactor, int fd, size_t block_bytes, uint64_t blocks,
+                                        uint64_t seed, base::TimePoint until) {
   const AlignedBlock block = MakeAligned(block_bytes);
   base::SeededRandom random(seed);
   uint64_t reads = 0;
   while (reactor.Now() < until) {
     const uint64_t offset = random.Below(blocks) * block_bytes;
     const int got = co_await reactor.Read(fd, block.get(), static_cast<uint32_t>(block_bytes), offset);
-    if (got != static_cast<int>(block_bytes)) co_return Status::FromErrno(got < 0 ? -got : EIO, "read the scratch file");
+    if (got != static_cast<int>(block_bytes))
+      co_return Status::FromErrno(got < 0 ? -got : EIO, "read the scratch file");
     ++reads;
   }
   co_return reads;
 }
 
-rt::Task<Status> WriteOnce(rt::Reactor& reactor, int fd, const std::byte* block, size_t block_bytes, uint64_t offset) {
+rt::Task<Status> WriteOnce(rt::Reactor& reactor, int fd, const std::byte* block, size_t block_bytes,
+                           uint64_t offset) {
   const int put = co_await reactor.Write(fd, block, static_cast<uint32_t>(block_bytes), offset);
-  if (put != static_cast<int>(block_bytes)) co_return Status::FromErrno(put < 0 ? -put : EIO, "write the scratch file");
+  if (put != static_cast<int>(block_bytes))
+    co_return Status::FromErrno(put < 0 ? -put : EIO, "write the scratch file");
   co_return Status();
 }
 
-rt::Task<Result<uint64_t>> WriteRounds(rt::Reactor& reactor, int fd, size_t block_bytes, unsigned depth, uint64_t blocks,
-                                       base::TimePoint until) {
+rt::Task<Result<uint64_t>> WriteRounds(rt::Reactor& reactor, int fd, size_t block_bytes, unsigned depth,
+                                       uint64_t blocks, base::TimePoint until) {
   const AlignedBlock block = MakeAligned(block_bytes);
   uint64_t writes = 0;
   while (reactor.Now() < until) {
@@ -251,7 +259,8 @@ Result<Limit> MeasureEcho(size_t request_bytes, size_t reply_bytes, unsigned con
   const Stopwatch watch;
   auto served = server->Submit([&server_ends, request_bytes, reply_bytes]() -> rt::Task<std::vector<Status>> {
     std::vector<rt::Task<Status>> tasks;
-    for (rt::TcpStream& stream : server_ends) tasks.push_back(ServeEcho(std::move(stream), request_bytes, reply_bytes));
+    for (rt::TcpStream& stream : server_ends)
+      tasks.push_back(ServeEcho(std::move(stream), request_bytes, reply_bytes));
     co_return co_await rt::WhenAll(std::move(tasks));
   });
   rt::Reactor& reactor = client->reactor();
@@ -270,9 +279,10 @@ Result<Limit> MeasureEcho(size_t request_bytes, size_t reply_bytes, unsigned con
   return limit;
 }
 
-Result<Limit> MeasureDeviceRead(const std::string& directory, size_t block_bytes, unsigned depth, uint64_t file_bytes,
-                                std::chrono::milliseconds duration) {
-  FB_ASSIGN(const ScratchFile file, ScratchFile::Create(directory, ScratchSize(file_bytes, block_bytes, depth)));
+Result<Limit> MeasureDeviceRead(const std::string& directory, size_t block_bytes, unsigned depth,
+                                uint64_t file_bytes, std::chrono::milliseconds duration) {
+  FB_ASSIGN(const ScratchFile file,
+            ScratchFile::Create(directory, ScratchSize(file_bytes, block_bytes, depth)));
   FB_ASSIGN(const FileDescriptor fd, file.Open(O_RDONLY));
   FB_ASSIGN(const auto reactor, rt::Reactor::Create({.name = "device-read"}));
   const uint64_t blocks = file.size_bytes() / block_bytes;
@@ -292,9 +302,10 @@ Result<Limit> MeasureDeviceRead(const std::string& directory, size_t block_bytes
   return watch.Stop(reads, reads * block_bytes);
 }
 
-Result<Limit> MeasureFlushedWrite(const std::string& directory, size_t block_bytes, unsigned depth, uint64_t file_bytes,
-                                  std::chrono::milliseconds duration) {
-  FB_ASSIGN(const ScratchFile file, ScratchFile::Create(directory, ScratchSize(file_bytes, block_bytes, depth)));
+Result<Limit> MeasureFlushedWrite(const std::string& directory, size_t block_bytes, unsigned depth,
+                                  uint64_t file_bytes, std::chrono::milliseconds duration) {
+  FB_ASSIGN(const ScratchFile file,
+            ScratchFile::Create(directory, ScratchSize(file_bytes, block_bytes, depth)));
   FB_ASSIGN(const FileDescriptor fd, file.Open(O_WRONLY));
   FB_ASSIGN(const auto reactor, rt::Reactor::Create({.name = "device-write"}));
   const uint64_t blocks = file.size_bytes() / block_bytes;

@@ -2,9 +2,9 @@
 // That each limit is really measured: bytes and operations add up. How fast is never a test.
 #include "bench/limits.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
+
+#include <gtest/gtest.h>
 
 namespace forebay::bench {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/load.h"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -25,7 +26,9 @@ using SteadyClock = std::chrono::steady_clock;
 double ProcessCpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -36,7 +39,8 @@ Error CheckSpec(const LoadSpec& spec) {
   if (spec.object_bytes == 0 || spec.object_bytes > base::kGiB) return bad("--size is 1 byte to 1 GiB");
   if (spec.depth == 0 || spec.depth > 256) return bad("--depth is 1 to 256");
   if (spec.threads == 0 || spec.threads > 64) return bad("--threads is 1 to 64");
-  if (spec.batch == 0 || spec.batch > base::kMaxBatchItems) return bad(fmt::format("--batch is 1 to {}", base::kMaxBatchItems));
+  if (spec.batch == 0 || spec.batch > base::kMaxBatchItems)
+    return bad(fmt::format("--batch is 1 to {}", base::kMaxBatchItems));
   if (spec.batch > 1 && spec.operation == Operation::kPut) return bad("--batch is for gets");
   if (spec.object_bytes * spec.batch * spec.depth * spec.threads > 4 * base::kGiB)
     return bad("size x batch x depth x threads is more than 4 GiB of buffers: lower one of them");
@@ -49,8 +53,8 @@ uint64_t ChooseObjects(const LoadSpec& spec) {
   if (spec.operation == Operation::kGet && spec.heat == Heat::kCold)
     return std::max(in_flight, 2 * base::kGiB / std::max<uint64_t>(spec.object_bytes, 4096));
   // Few enough to stay in the memory tier, enough that concurrent requests meet different objects.
-  return std::clamp<uint64_t>(64 * base::kMiB / spec.object_bytes, std::max<uint64_t>(1, std::min<uint64_t>(spec.batch, 256)),
-                              1024);
+  return std::clamp<uint64_t>(64 * base::kMiB / spec.object_bytes,
+                              std::max<uint64_t>(1, std::min<uint64_t>(spec.batch, 256)), 1024);
 }
 
 /// What all slots of a run share. Slots call Take until it gives nothing, then Finish.
@@ -111,8 +115,9 @@ class Slot {
       client_.PutAsync(run_.bucket(), KeyOf(*index), memory_, {},
                        [this](std::expected<PutResult, Error> result) { Ended(result, 1); });
     } else if (batch == 1) {
-      client_.GetAsync(run_.bucket(), KeyOf(*index), memory_, {},
-                       [this](std::expected<GetResult, Error> result) { Ended(CheckSize(std::move(result)), 1); });
+      client_.GetAsync(
+          run_.bucket(), KeyOf(*index), memory_, {},
+          [this](std::expected<GetResult, Error> result) { Ended(CheckSize(std::move(result)), 1); });
     } else {
       GetBatch(*index);
     }
@@ -136,19 +141,22 @@ class Slot {
       items[i].region_offset = i * size;
       items[i].length = size;
     }
-    client_.GetBatchAsync(*region_, std::move(items), {}, [this](std::expected<BatchResult<GetResult>, Error> result) {
-      if (result) {
-        for (auto& item : *result) {
-          if (auto checked = CheckSize(std::move(item)); !checked) return Ended(checked, 0);
-        }
-      }
-      Ended(result, run_.spec().batch);
-    });
+    client_.GetBatchAsync(*region_, std::move(items), {},
+                          [this](std::expected<BatchResult<GetResult>, Error> result) {
+                            if (result) {
+                              for (auto& item : *result) {
+                                if (auto checked = CheckSize(std::move(item)); !checked)
+                                  return Ended(checked, 0);
+                              }
+                            }
+                            Ended(result, run_.spec().batch);
+                          });
   }
 
   std::expected<GetResult, Error> CheckSize(std::expected<GetResult, Error> result) const {
     if (result && result->size != run_.spec().object_bytes)
-      return std::unexpected(Error{Code::kDataLoss, fmt::format("got {} bytes of an object of {}", result->size, run_.spec().object_bytes)});
+      return std::unexpected(Error{Code::kDataLoss, fmt::format("got {} bytes of an object of {}",
+                                                                result->size, run_.spec().object_bytes)});
     return result;
   }
 
@@ -174,7 +182,8 @@ class Slot {
 };
 
 /// Puts objects [0, count), several in flight.
-std::expected<void, Error> PutAll(Client& client, const std::string& bucket, uint64_t count, uint64_t object_bytes) {
+std::expected<void, Error> PutAll(Client& client, const std::string& bucket, uint64_t count,
+                                  uint64_t object_bytes) {
   LoadSpec fill;
   fill.operation = Operation::kPut;
   fill.object_bytes = object_bytes;
@@ -205,7 +214,8 @@ std::expected<void, Error> PutAll(Client& client, const std::string& bucket, uin
 }
 
 /// Reads each object once, so that a hot run finds it in the memory tier.
-std::expected<void, Error> WarmUp(Client& client, const std::string& bucket, uint64_t count, uint64_t object_bytes) {
+std::expected<void, Error> WarmUp(Client& client, const std::string& bucket, uint64_t count,
+                                  uint64_t object_bytes) {
   Bytes memory(object_bytes);
   for (uint64_t i = 0; i < count; ++i) {
     if (auto got = client.Get(bucket, KeyOf(i), memory); !got) return std::unexpected(got.error());
@@ -222,7 +232,8 @@ class ScratchBucket {
     if (auto created = client.CreateBucket(name); !created) return std::unexpected(created.error());
     return ScratchBucket(client, std::move(name));
   }
-  ScratchBucket(ScratchBucket&& other) noexcept : client_(other.client_), name_(std::exchange(other.name_, {})) {}
+  ScratchBucket(ScratchBucket&& other) noexcept
+      : client_(other.client_), name_(std::exchange(other.name_, {})) {}
   ScratchBucket& operator=(ScratchBucket&&) = delete;
   ~ScratchBucket() {
     // Best effort: what cannot be removed because the server is gone is removed by nobody.
@@ -270,6 +281,8 @@ std::expected<LoadReport, Error> RunLoad(const LoadSpec& spec, const Connector& 
     for (unsigned i = 0; i < spec.depth; ++i) slots.push_back(std::make_unique<Slot>(run, *client, done));
   }
   LoadReport report;
+  const auto server_before = clients.front()->Stats();
+  if (!server_before) return std::unexpected(server_before.error());
   const double cpu = ProcessCpuSeconds();
   const auto start = SteadyClock::now();
   run.Begin();
@@ -278,6 +291,10 @@ std::expected<LoadReport, Error> RunLoad(const LoadSpec& spec, const Connector& 
   report.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
   report.client_cpu_seconds = ProcessCpuSeconds() - cpu;
   if (const auto error = run.error()) return std::unexpected(*error);
+  const auto server_after = clients.front()->Stats();
+  if (!server_after) return std::unexpected(server_after.error());
+  report.server_cpu_seconds = std::chrono::duration<double>(server_after->cpu - server_before->cpu).count();
+  report.device_flushes = server_after->device_flushes - server_before->device_flushes;
   for (const auto& slot : slots) {
     report.operations += slot->operations();
     report.latency.Merge(slot->latency());

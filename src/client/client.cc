@@ -67,6 +67,7 @@ Client::Client(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Client::~Client() = default;
 
 std::string Client::path() const { return core_->path(); }
+std::string Client::path_reason() const { return core_->path_reason(); }
 
 // ---- objects ----
 
@@ -239,6 +240,16 @@ std::expected<ServerHealth, Error> Client::Health(const CallOptions& options) {
                       .version = std::move(health->version),
                       .capacity_bytes = stats->capacity_bytes,
                       .used_bytes = stats->used_bytes};
+}
+
+std::expected<ServerStats, Error> Client::Stats(const CallOptions& options) {
+  const auto stats = core_->control().Stats(core_->TimeFor(options.timeout));
+  if (!stats.ok()) return std::unexpected(core_->ErrorOf(stats.status()));
+  return ServerStats{.device_bytes_read = stats->device_bytes_read,
+                     .device_bytes_written = stats->device_bytes_written,
+                     .device_flushes = stats->device_flushes,
+                     .cpu = std::chrono::microseconds(std::min<uint64_t>(stats->cpu_us, INT64_MAX)),
+                     .sessions = stats->sessions};
 }
 
 }  // namespace forebay

@@ -63,6 +63,12 @@ std::string Client::Core::path() const {
   });
 }
 
+std::string Client::Core::path_reason() const {
+  return fmt::format(
+      "{} is what the server offers and the only fabric of this build; it has no RDMA or shared-memory mover",
+      fabric_.name());
+}
+
 Status Client::Core::CheckMayBlock() const {
   if (!reactor().InReactor()) return {};
   return Status::FailedPrecondition(

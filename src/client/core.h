@@ -32,6 +32,7 @@ class Client::Core {
   control::ControlClient& control() { return *control_; }
   base::Random& random() { return random_; }
   std::string path() const;
+  std::string path_reason() const;
 
   /// The time a call has; the options' for kDefaultTimeout.
   base::Duration TimeFor(std::chrono::nanoseconds timeout) const {

@@ -261,7 +261,11 @@ Result<ServerStats> ControlClient::Stats(base::Duration timeout) {
                      .used_bytes = response.used_bytes(),
                      .sessions = response.sessions(),
                      .calls_in_progress = response.calls_in_progress(),
-                     .uptime = std::chrono::milliseconds(std::min(response.uptime_ms(), max_ms))};
+                     .uptime = std::chrono::milliseconds(std::min(response.uptime_ms(), max_ms)),
+                     .device_bytes_read = response.device_bytes_read(),
+                     .device_bytes_written = response.device_bytes_written(),
+                     .device_flushes = response.device_flushes(),
+                     .cpu_us = response.cpu_us()};
 }
 
 }  // namespace forebay::control

@@ -47,6 +47,10 @@ struct ServerStats {
   uint64_t sessions = 0;
   uint64_t calls_in_progress = 0;
   base::Duration uptime{};
+  uint64_t device_bytes_read = 0;
+  uint64_t device_bytes_written = 0;
+  uint64_t device_flushes = 0;
+  uint64_t cpu_us = 0;  // of the server's process
 };
 
 struct BucketPage {

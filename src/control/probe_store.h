@@ -91,7 +91,13 @@ class ProbeStore final : public store::ObjectStore {
     co_await Note(context, condition);
     co_return co_await inner_.Delete(context, std::move(bucket), std::move(key), std::move(condition));
   }
-  store::StoreUsage usage() const override { return {.capacity_bytes = 1000, .used_bytes = 250}; }
+  store::StoreUsage usage() const override {
+    return {.capacity_bytes = 1000,
+            .used_bytes = 250,
+            .device_bytes_read = 11,
+            .device_bytes_written = 22,
+            .device_flushes = 33};
+  }
   Status health() const override {
     base::MutexLock lock(mutex_);
     return health_;

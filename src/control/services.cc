@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/services.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -21,6 +23,15 @@ Result<uint32_t> PageLimit(uint32_t asked) {
 
 uint64_t WholeMs(base::Duration duration) {
   return static_cast<uint64_t>(std::chrono::floor<std::chrono::milliseconds>(duration).count());
+}
+
+uint64_t ProcessCpuMicroseconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto microseconds = [](const timeval& time) {
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
+  };
+  return microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
 }
 
 }  // namespace
@@ -175,6 +186,10 @@ rt::Task<Status> Services::Stats(const Caller&, store::Context&, const pb::Stats
   response.set_sessions(sessions_.size());
   response.set_calls_in_progress(calls_in_progress_());
   response.set_uptime_ms(WholeMs(clock_.Now() - started_));
+  response.set_device_bytes_read(usage.device_bytes_read);
+  response.set_device_bytes_written(usage.device_bytes_written);
+  response.set_device_flushes(usage.device_flushes);
+  response.set_cpu_us(ProcessCpuMicroseconds());
   co_return Status();
 }
 

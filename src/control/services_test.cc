@@ -158,6 +158,10 @@ TEST_F(ServicesTest, StatsCount) {
   EXPECT_EQ(stats->sessions, 1U);
   EXPECT_GE(stats->calls_in_progress, 1U);  // this one; gRPC may still hold the one before
   EXPECT_EQ(stats->uptime, 90s);
+  EXPECT_EQ(stats->device_bytes_read, 11U);
+  EXPECT_EQ(stats->device_bytes_written, 22U);
+  EXPECT_EQ(stats->device_flushes, 33U);
+  EXPECT_GT(stats->cpu_us, 0U);
 }
 
 TEST_F(ServicesTest, BrokenFieldsAreRefused) {

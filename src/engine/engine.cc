@@ -285,7 +285,11 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
 
 store::StoreUsage Engine::usage() const {
   const uint64_t capacity = core_->allocator.capacity_bytes();
-  return {.capacity_bytes = capacity, .used_bytes = capacity - core_->allocator.free_bytes()};
+  return {.capacity_bytes = capacity,
+          .used_bytes = capacity - core_->allocator.free_bytes(),
+          .device_bytes_read = devices_->bytes_read(),
+          .device_bytes_written = devices_->bytes_written(),
+          .device_flushes = core_->commits->flushes()};
 }
 
 EngineStats Engine::stats() const {

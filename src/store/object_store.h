@@ -127,6 +127,10 @@ struct ListPage {
 struct StoreUsage {
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;  // of the data devices
+  // Since the store was opened; 0 where a backend has no devices of its own.
+  uint64_t device_bytes_read = 0;
+  uint64_t device_bytes_written = 0;
+  uint64_t device_flushes = 0;
 };
 
 class ObjectStore {
