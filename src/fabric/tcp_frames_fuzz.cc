@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of the tcp fabric's decoders: the input is cut into receives of odd sizes and goes through FrameReader as the
-// bytes of a connection would; the first 40 also through DecodePreamble. tcp_frames_test runs it over its corpus.
+// bytes of a connection would, as they are and once more with checksums that fit, since no mutation gets past those by
+// itself; the first 40 also go through DecodePreamble. tcp_frames_test runs it over its corpus.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "fabric/frame_reader.h"
 
 namespace forebay::fabric {
@@ -37,11 +39,34 @@ class CheckingSink final : public FrameSink {
   int open_ = 0;
 };
 
-void Run(ByteView input) {
-  if (input.size() >= kPreambleBytes) {
-    const auto preamble = DecodePreamble(input.first(kPreambleBytes), Role::kConnector);
-    if (preamble.ok()) FB_CHECK(std::ranges::equal(EncodePreamble(*preamble), input.first(kPreambleBytes)));
+constexpr size_t kChecksumAt = 36;
+
+void Seal(MutableByteView block) {
+  const uint32_t crc = base::Crc32c(block.first(kChecksumAt));
+  for (size_t i = 0; i < 4; ++i) block[kChecksumAt + i] = static_cast<std::byte>(crc >> (8 * i));
+}
+
+/// The input with each header's checksum put right, for as long as the lengths in them lead to a next one.
+Bytes Sealed(ByteView input) {
+  Bytes sealed(input.begin(), input.end());
+  MutableByteView rest(sealed);
+  while (rest.size() >= kHeaderBytes) {
+    Seal(rest.first(kHeaderBytes));
+    size_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length |= static_cast<size_t>(rest[4 + i]) << (8 * i);
+    if (length > rest.size() - kHeaderBytes) break;
+    rest = rest.subspan(kHeaderBytes + length);
   }
+  return sealed;
+}
+
+void ReadPreamble(ByteView input) {
+  if (input.size() < kPreambleBytes) return;
+  const auto preamble = DecodePreamble(input.first(kPreambleBytes), Role::kConnector);
+  if (preamble.ok()) FB_CHECK(std::ranges::equal(EncodePreamble(*preamble), input.first(kPreambleBytes)));
+}
+
+void ReadStream(ByteView input) {
   CheckingSink sink;
   FrameReader reader(kLimits, sink);
   size_t step = 1;
@@ -68,6 +93,12 @@ void Run(ByteView input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  forebay::fabric::Run(std::as_bytes(std::span(data, size)));
+  using namespace forebay::fabric;
+  const auto input = std::as_bytes(std::span(data, size));
+  const forebay::Bytes sealed = Sealed(input);
+  for (forebay::ByteView bytes : {forebay::ByteView(input), forebay::ByteView(sealed)}) {
+    ReadPreamble(bytes);
+    ReadStream(bytes);
+  }
   return 0;
 }
