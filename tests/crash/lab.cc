@@ -66,18 +66,28 @@ std::vector<std::unique_ptr<device::Device>> Lab::LendDevices() {
     const bool later_flush = mutant == Mutant::kNoSecondFlush && !lent.empty();
     const LabDevice::Lies lies{.flush = mutant == Mutant::kNoDeviceFlush || later_flush,
                                .witness = mutant == Mutant::kNoWitness};
-    lent.push_back(std::make_unique<LabDevice>(*disk, lies));
+    std::unique_ptr<device::Device> device = std::make_unique<LabDevice>(*disk, lies);
+    if (made_ && options_.faults != nullptr)
+      device = std::make_unique<device::FaultyDevice>(std::move(device), *options_.faults);
+    if (options_.failed_flush_drops) device = std::make_unique<DroppingDevice>(std::move(device), *disk);
+    lent.push_back(std::move(device));
   }
   return lent;
 }
 
 Result<std::unique_ptr<meta::MetaStore>> Lab::OpenMeta(uint64_t witness, meta::GroupHooks* hooks) {
+  const meta::CommitterOptions committer{.settle = options_.settle};
+  if (options_.memory_metadata) {
+    FB_ASSIGN(std::unique_ptr<meta::MemoryMetaStore> meta,
+              meta::MemoryMetaStore::Open(memory_media_, witness, hooks, committer));
+    return std::unique_ptr<meta::MetaStore>(std::move(meta));
+  }
   meta::RocksMetaOptions options{.path = metadata_directory(),
                                  .create = !made_,
                                  .witness = witness,
                                  .cache_bytes = base::kMiB,
                                  .write_buffer_bytes = options_.write_buffer_bytes,
-                                 .committer = {.settle = options_.settle},
+                                 .committer = committer,
                                  .file_system = files_->file_system()};
   if (made_ && options_.mutant == Mutant::kNoLogSync) options.file_system = WithLyingLogSyncs(options.file_system);
   if (options_.space != nullptr) options.file_system = WithSpace(options.file_system, *options_.space);
@@ -113,6 +123,32 @@ Status Lab::Crash(base::Random& random, int64_t operations) {
   for (auto& disk : disks_)
     disk = disk->Crash(random, static_cast<device::CrashMode>(random.Below(3)), power_.get());
   return {};
+}
+
+Lab::Image Lab::Save() {
+  FB_CHECK(engine_ == nullptr);
+  Image image{.disks = {}, .metadata = options_.directory + "/saved", .store = store_};
+  for (const auto& disk : disks_) image.disks.push_back(disk->image());
+  fs::remove_all(image.metadata);
+  fs::copy(metadata_directory(), image.metadata);
+  return image;
+}
+
+void Lab::Restore(const Image& image) {
+  Close();
+  files_.reset();
+  made_ = true;
+  store_ = image.store;
+  fs::remove_all(metadata_directory());
+  fs::create_directory(metadata_directory());
+  for (const auto& entry : fs::directory_iterator(image.metadata)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "LOCK" && !name.starts_with("LOG")) fs::create_hard_link(entry.path(), fs::path(metadata_directory()) / name);
+  }
+  const std::unique_ptr<device::PowerSwitch> old = std::move(power_);
+  PlugIn(device::PowerSwitch::kForever);
+  for (size_t id = 0; id < disks_.size(); ++id)
+    disks_[id] = device::MemoryDevice::FromImage(image.disks[id], fmt::format("disk{}", id), power_.get());
 }
 
 Result<engine::FsckReport> Lab::Fsck() {

@@ -15,12 +15,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "device/faulty_device.h"
 #include "device/memory_device.h"
 #include "device/power_switch.h"
 #include "engine/engine.h"
 #include "engine/fsck.h"
 #include "lab_files.h"
 #include "meta/crash_file_system.h"
+#include "meta/memory_meta_store.h"
 #include "rt/reactor.h"
 
 namespace forebay::crash {
@@ -44,6 +46,9 @@ struct LabOptions {
   std::chrono::milliseconds settle{1};       ///< idle time after which the last commit is witnessed
   Mutant mutant = Mutant::kNone;
   FileSpace* space = nullptr;                ///< borrowed; null: as much as there is
+  device::FaultPlan* faults = nullptr;       ///< borrowed; of all devices together, once the store is made
+  bool failed_flush_drops = false;           ///< a flush that fails loses what it should have made durable
+  bool memory_metadata = false;              ///< the twin instead of RocksDB: thousands of openings are cheap
 };
 
 class Lab {
@@ -66,6 +71,18 @@ class Lab {
   /// Closes, cuts the power and leaves what is found afterwards, with power for so many operations that change media.
   Status Crash(base::Random& random, int64_t operations = device::PowerSwitch::kForever);
   bool powered() const { return power_->on(); }
+  /// Everything that a closed store consists of.
+  struct Image {
+    std::vector<Bytes> disks;
+    std::string metadata;  ///< a directory beside the store's own
+    Uuid store;
+  };
+  /// Takes an image of the closed store, with RocksDB. One at a time.
+  Image Save();
+  /// Closes, and makes the media what the image says, whichever lab of this shape it is of. Files are linked, not copied:
+  /// RocksDB never changes one in place.
+  void Restore(const Image& image);
+
   /// Checks the closed store, every block of data included.
   Result<engine::FsckReport> Fsck();
 
@@ -75,7 +92,6 @@ class Lab {
   store::Context context() { return {.reactor = *reactor_}; }
   device::MemoryDevice& disk(size_t id = 0) { return *disks_[id]; }
   size_t disks() const { return disks_.size(); }
-  void SetDisk(size_t id, std::unique_ptr<device::MemoryDevice> disk) { disks_[id] = std::move(disk); }
   std::string metadata_directory() const { return options_.directory + "/meta"; }
 
   template <typename T>
@@ -98,6 +114,7 @@ class Lab {
   std::unique_ptr<device::PowerSwitch> power_;
   std::vector<std::unique_ptr<device::MemoryDevice>> disks_;
   std::unique_ptr<meta::CrashFileSystem> files_;
+  const std::shared_ptr<meta::MemoryMedia> memory_media_ = std::make_shared<meta::MemoryMedia>();
   std::unique_ptr<engine::Engine> engine_;
 };
 

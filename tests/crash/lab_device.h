@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // LabDevice: lends a device of the laboratory to an engine, which owns and destroys its devices while the media live on.
 // Where a mutant asks for it, it lies: a Flush that does nothing, or writes of the commit witness that never happen.
-// Thread-safe. The device outlives it.
+// DroppingDevice: a drive (or kernel) whose cache is gone once a flush has failed.
+// Thread-safe. The device outlives them.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "device/device.h"
+#include "device/memory_device.h"
 #include "engine/superblock.h"
 
 namespace forebay::crash {
@@ -42,6 +46,34 @@ class LabDevice final : public device::Device {
  private:
   device::Device& device_;
   const Lies lies_;
+};
+
+class DroppingDevice final : public device::Device {
+ public:
+  /// `base` ends in `memory`, which is borrowed.
+  DroppingDevice(std::unique_ptr<device::Device> base, device::MemoryDevice& memory)
+      : base_(std::move(base)), memory_(memory) {}
+
+  const std::string& name() const override { return base_->name(); }
+  uint64_t size_bytes() const override { return base_->size_bytes(); }
+  rt::Task<Status> Read(rt::Reactor& reactor, uint64_t offset, std::span<const MutableByteView> buffers) override {
+    return base_->Read(reactor, offset, buffers);
+  }
+  rt::Task<Status> Write(rt::Reactor& reactor, uint64_t offset, std::span<const ByteView> buffers) override {
+    return base_->Write(reactor, offset, buffers);
+  }
+  rt::Task<Status> Flush(rt::Reactor& reactor) override {
+    const Status status = co_await base_->Flush(reactor);
+    if (!status.ok()) memory_.DropUnflushed();
+    co_return status;
+  }
+  rt::Task<Status> ZeroAhead(rt::Reactor& reactor, uint64_t begin, uint64_t end) override {
+    return base_->ZeroAhead(reactor, begin, end);
+  }
+
+ private:
+  const std::unique_ptr<device::Device> base_;
+  device::MemoryDevice& memory_;
 };
 
 }  // namespace forebay::crash

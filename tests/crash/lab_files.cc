@@ -81,8 +81,7 @@ class SpaceFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
  private:
   IOStatus Room() {
-    if (space_.room() != FileSpace::Room::kFull) return IOStatus::OK();
-    space_.CountRefusal();
+    if (space_.Use()) return IOStatus::OK();
     return IOStatus::NoSpace("no space left on device (injected)");
   }
 

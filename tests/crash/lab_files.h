@@ -22,14 +22,33 @@ class FileSpace {
     kLow,   ///< the file system says that a few MiB are free; writing still works
     kFull,  ///< every write fails for want of space
   };
-  void Set(Room room) { room_ = room; }
+  void Set(Room room) {
+    filling_ = false;
+    room_ = room;
+  }
+  /// Full after so many more writes.
+  void FillAfter(int64_t writes) {
+    left_ = writes;
+    filling_ = true;
+  }
+  /// Counts a write; false when there is no room for it.
+  bool Use() {
+    if (filling_ && left_.fetch_sub(1) <= 0) {
+      filling_ = false;
+      room_ = Room::kFull;
+    }
+    if (room_ != Room::kFull) return true;
+    ++refusals_;
+    return false;
+  }
   Room room() const { return room_.load(); }
   /// Writes that failed for want of space.
   uint64_t refusals() const { return refusals_.load(); }
-  void CountRefusal() { ++refusals_; }
 
  private:
   std::atomic<Room> room_{Room::kEnough};
+  std::atomic<bool> filling_{false};
+  std::atomic<int64_t> left_{0};
   std::atomic<uint64_t> refusals_{0};
 };
 

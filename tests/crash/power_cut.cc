@@ -40,9 +40,11 @@ class PowerCut {
   static LabOptions LabOptionsFor(const PowerCutOptions& options, base::Random& random) {
     // With little memory tables are written all the time, with much everything is in the log.
     const bool tables = !options.damage_log && random.Below(2) == 0;
+    // Some stores are so small that puts are refused all the time.
+    const uint64_t device_mib = random.Below(3) == 0 ? 6 : 24;
     return {.directory = Lab::ScratchDirectory(fmt::format("cut-{}", options.seed)),
             .devices = options.devices,
-            .device_bytes = (options.devices == 1 ? 24 : 14) * base::kMiB,
+            .device_bytes = device_mib / options.devices * base::kMiB,
             .write_buffer_bytes = tables ? 512 * base::kKiB : 16 * base::kMiB,
             .settle = std::chrono::milliseconds(random.Below(2) == 0 ? 1 : 1000),
             .mutant = options.mutant};
