@@ -50,6 +50,7 @@ rocksdb::DBOptions MakeDbOptions(const RocksMetaOptions& options, rocksdb::Env* 
   db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(options.write_buffer_bytes);
   db.max_background_jobs = 2;
   db.max_open_files = 512;
+  db.max_file_opening_threads = 2;  // by default each family starts 15 at each opening, for however few tables
   db.skip_stats_update_on_db_open = true;
   db.avoid_unnecessary_blocking_io = true;
   db.bytes_per_sync = base::kMiB;
