@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // serve: runs a server until SIGTERM or SIGINT.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -48,6 +50,16 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
+/// Each connection needs a descriptor: takes all that the administrator allows. Debian's soft limit is 1,024.
+void RaiseOpenFilesLimit(base::Log& log) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    log.Warning("the limit of open files stays as it is: {}; connections beyond it will be refused",
+                Status::FromErrno(errno, "raise it").message());
+}
+
 int WaitForSignal(const sigset_t& signals) {
   int signal = 0;
   while (sigwait(&signals, &signal) != 0) {
@@ -85,6 +97,7 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   const base::SystemClock clock;
   base::SecureRandom random;
   const std::unique_ptr<base::Log> log = base::Log::ToStderr(level->second);
+  RaiseOpenFilesLimit(*log);
   auto server = Server::Start(arguments.options, clock, random, *log);
   if (!server.ok()) return Fail(server.status().message());
 

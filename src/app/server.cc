@@ -63,18 +63,22 @@ unsigned ReactorCount(unsigned asked) {
 
 }  // namespace
 
+namespace {
+
+Status CheckListenAddress(std::string_view option, const std::string& text) {
+  const Result<rt::SocketAddress> address = rt::SocketAddress::ParseHostPort(text);
+  if (!address.ok()) return address.status().WithContext(option);
+  if (address->is_loopback()) return {};
+  return Status::InvalidArgument(
+      "{} {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on", option,
+      text);
+}
+
+}  // namespace
+
 Status CheckServeOptions(const ServeOptions& options) {
-  FB_ASSIGN(const rt::SocketAddress control, rt::SocketAddress::ParseHostPort(options.listen));
-  if (!control.is_loopback())
-    return Status::InvalidArgument(
-        "--listen {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on",
-        options.listen);
-  if (!options.data_listen.empty()) {
-    FB_ASSIGN(const rt::SocketAddress data, rt::SocketAddress::ParseHostPort(options.data_listen));
-    if (!data.is_loopback())
-      return Status::InvalidArgument("--data-listen {}: only loopback addresses are listened on",
-                                     options.data_listen);
-  }
+  FB_TRY(CheckListenAddress("--listen", options.listen));
+  if (!options.data_listen.empty()) FB_TRY(CheckListenAddress("--data-listen", options.data_listen));
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kLeastSize));
