@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 #include "base/bytes.h"
 #include "base/random.h"
+#include "bench/process_cpu.h"
 #include "rt/call_on.h"
 #include "rt/reactor.h"
 #include "rt/reactor_thread.h"
@@ -30,15 +30,6 @@ namespace forebay::bench {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double ProcessCpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 /// Times what lies between its construction and Stop.
 class Stopwatch {

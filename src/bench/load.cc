@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/load.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -17,20 +15,12 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/random.h"
+#include "bench/process_cpu.h"
 
 namespace forebay::bench {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-double ProcessCpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 std::string KeyOf(uint64_t index) { return fmt::format("object-{:08}", index); }
 
