@@ -5,6 +5,7 @@ Never wrong bytes, never fewer objects without an error."""
 import random
 import re
 import subprocess
+import time
 
 import forebay_process
 from forebay_process import ForebayTest, report, seed, sized
@@ -24,6 +25,9 @@ class BitFlipTest(ForebayTest):
         self.write(server, "first", 60)
         server.restart()  # recovery moves what the log held into a table file
         self.write(server, "second", 60)
+        # Of a busy store the witness is one group behind, and what is wrong with the log's last record passes for a torn tail
+        # (docs/formats/superblock.md). It catches up when nothing happens for a moment, so we let nothing happen.
+        time.sleep(1)
         server.kill()
         self.golden = server.store
         self.expected = self.audit_of_golden()
@@ -101,7 +105,7 @@ class BitFlipTest(ForebayTest):
         return sorted((path.relative_to(self.golden), path.stat().st_size) for path in paths)
 
     def test_in_a_data_block(self):
-        """Blocks in use are found by what is in them: only the space of an object's content is not all zeros."""
+        """Blocks in use, or used once, are those that are not all zeros."""
         (data,) = self.files_of_golden(r"^data0$")
         content = (self.golden / data[0]).read_bytes()
         used = [number for number in range(len(content) // BLOCK) if any(content[number * BLOCK : (number + 1) * BLOCK])]
