@@ -10,7 +10,7 @@ class StoppedServerTest(ForebayTest):
         server = self.start_server(size="2GiB", memory="128MiB")
         self.forebay("bucket", "create", "box")
         done = self.tool(command, *self.connection(server), "--bucket", "box", "--pid", server.pid,
-                         "--size", sized(192, 64) * MIB, "--seed", seed())
+                         "--size", sized(96, 64) * MIB, "--seed", seed())
         print(done.text)
 
     def test_a_buffer_does_not_change_after_its_get_timed_out(self):

@@ -58,11 +58,13 @@ void Signal(pid_t server, int number) {
   if (kill(server, number) != 0) Die("cannot signal the server");
 }
 
-/// Stops the server in a thread of its own once `moved` says that enough has been moved.
+/// Stops the server in a thread of its own once `moved` says that enough has been moved, or, on a slow machine, when half of
+/// the time is over.
 template <typename Moved>
 std::thread StopWhen(pid_t server, const std::atomic<bool>& over, Moved moved) {
   return std::thread([server, &over, moved] {
-    while (!moved()) {
+    const auto latest = Clock::now() + kTimeout / 2;
+    while (!moved() && Clock::now() < latest) {
       if (over) return;
       std::this_thread::yield();
     }
@@ -110,8 +112,6 @@ void StalledGet(Client& client, const Options& options, size_t size, size_t stop
   over = true;
   stopper.join();
   CheckEnd(fmt::format("get stopped at {}", stop_at), got ? nullptr : &got.error(), took);
-  if (std::ranges::all_of(std::span(snapshot).last(16), [](std::byte b) { return b != kUntouched; }) && stop_at < size / 2)
-    Say("the end of the buffer had been reached");
   Signal(server, SIGCONT);
   std::this_thread::sleep_for(kWatch);  // what is tested: that nothing comes in this time
   if (std::memcmp(snapshot.data(), buffer.bytes().data(), size) != 0) Die("the buffer changed after the call had ended");
@@ -157,7 +157,7 @@ int RunStalledGet(const Options& options) {
   const auto client = Connect(options, 1);
   const size_t size = options.Number("size");
   StoreObject(*client, options, std::string(kKey), size);
-  for (const size_t percent : {1, 30, 60}) {
+  for (const size_t percent : {2, 50}) {
     StalledGet(*client, options, size, size / 100 * percent);
     CheckServed(*client, options, size);
   }
@@ -172,7 +172,7 @@ int RunStalledPut(const Options& options) {
   StoreObject(*client, options, "put", size);
   if (const auto removed = client->Remove(options.Text("bucket"), "put"); !removed)
     Die("remove: " + Describe(removed.error()));
-  for (const size_t percent : {1, 30, 60}) {
+  for (const size_t percent : {2, 50}) {
     StalledPut(*client, options, size, size / 100 * percent);
     CheckServed(*client, options, size);
     std::vector<std::byte> content(size);
