@@ -139,6 +139,7 @@ rt::Task<void> Server::Stop(base::Duration grace) {
   co_await accepting_.Close();
   // What Adopt posted runs before what is posted from here.
   std::vector<rt::Task<void>> stops;
+  stops.reserve(shards_.size());
   for (const auto& shard : shards_)
     stops.push_back(rt::CallOn(home_, shard->reactor, [&shard, grace] { return shard->Stop(grace); }));
   co_await rt::WhenAll(std::move(stops));
