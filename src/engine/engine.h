@@ -2,8 +2,9 @@
 // Engine: the embedded store: objects in extents on data devices, everything about them in a MetaStore, hot
 // blocks in arena memory. It is put together from parts, so that tests give it twins of devices and metadata;
 // store_directory.h makes the parts from a directory. docs/engine.md explains how it works. Thread-safe:
-// called from any reactor. Before a reactor ends, Drain it; before the engine goes, its readers and writers
-// go. Invariant: a put is acknowledged after its data was flushed and its metadata synced, in this order.
+// called from any reactor. Drain each reactor before the engine goes, and end them after it; before the
+// engine goes, its readers and writers go. Invariant: a put is acknowledged after its data was flushed and
+// its metadata synced, in this order.
 #pragma once
 
 #include <functional>
@@ -50,8 +51,9 @@ class Engine final : public store::ObjectStore {
   static rt::Task<Status> Format(rt::Reactor& reactor, std::span<device::Device* const> devices, Uuid store);
 
   /// Opens a formatted store; its metadata is empty the first time. Blocks on the metadata, so not on a
-  /// reactor that serves. NotFound or DataLoss for devices without a superblock, FailedPrecondition for a
-  /// newer format or devices that do not belong together; errors of the metadata.
+  /// reactor that serves. Like every reactor that the engine is called on, `reactor` outlives the engine.
+  /// NotFound or DataLoss for devices without a superblock, FailedPrecondition for a newer format or devices
+  /// that do not belong together; errors of the metadata.
   static rt::Task<Result<std::unique_ptr<Engine>>> Open(rt::Reactor& reactor, Parts parts,
                                                         EngineOptions options = {});
   ~Engine() override;

@@ -135,8 +135,8 @@ class StoreDirectory::Lock {
   const int fd_;
 };
 
-StoreDirectory::StoreDirectory(std::unique_ptr<Lock> lock, StoreConfig config, std::unique_ptr<Engine> engine)
-    : lock_(std::move(lock)), config_(std::move(config)), engine_(std::move(engine)) {}
+StoreDirectory::StoreDirectory(std::unique_ptr<Lock> lock, StoreConfig config, Running running)
+    : lock_(std::move(lock)), config_(std::move(config)), running_(std::move(running)) {}
 
 StoreDirectory::~StoreDirectory() = default;
 
@@ -225,7 +225,7 @@ Status RemoveUnfinished(const std::string& directory, const StoreConfig& config,
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> StoreDirectory::OpenEngine(const Paths& paths, const StoreConfig& config,
+Result<StoreDirectory::Running> StoreDirectory::OpenEngine(const Paths& paths, const StoreConfig& config,
                                                            bool create_metadata,
                                                            const Environment& environment,
                                                            const EngineOptions& options) {
@@ -239,14 +239,15 @@ Result<std::unique_ptr<Engine>> StoreDirectory::OpenEngine(const Paths& paths, c
   parts.arena = &environment.arena;
   parts.clock = &environment.clock;
   parts.log = &environment.log;
-  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor,
-            rt::Reactor::Create({.name = "fb-open", .entries = 64}));
-  FB_ASSIGN(std::unique_ptr<Engine> engine,
-            reactor->BlockOn(Engine::Open(*reactor, std::move(parts), options)));
-  if (engine->id() != config.store)
+  Running running;
+  FB_ASSIGN(running.reactor, rt::Reactor::Create({.name = "fb-open", .entries = 64}));
+  FB_ASSIGN(running.engine,
+            running.reactor->BlockOn(Engine::Open(*running.reactor, std::move(parts), options)));
+  if (running.engine->id() != config.store)
     return Status::FailedPrecondition("{} names store {} and the data devices belong to store {}",
-                                      paths.config(), config.store.ToString(), engine->id().ToString());
-  return engine;
+                                      paths.config(), config.store.ToString(),
+                                      running.engine->id().ToString());
+  return running;
 }
 
 Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string& directory,
@@ -283,12 +284,12 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string
               rt::Reactor::Create({.name = "fb-create", .entries = 64}));
     FB_TRY(MakeDevices(*reactor, directory, config, create.size_bytes));
   }
-  FB_ASSIGN(std::unique_ptr<Engine> engine, OpenEngine(paths, config, true, environment, options));
+  FB_ASSIGN(Running running, OpenEngine(paths, config, true, environment, options));
   fs::rename(paths.unfinished(), paths.config(), error);
   if (error) return Status::FromErrno(error.value(), "rename " + paths.unfinished());
   FB_TRY(SyncDirectory(directory));
   return std::unique_ptr<StoreDirectory>(
-      new StoreDirectory(std::move(lock), std::move(config), std::move(engine)));
+      new StoreDirectory(std::move(lock), std::move(config), std::move(running)));
 }
 
 namespace {
@@ -315,9 +316,9 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Open(const std::string& 
   FB_TRY(ReadConfig(paths.config(), paths.unfinished(), directory));
   FB_ASSIGN(std::unique_ptr<Lock> lock, Lock::Take(paths));
   FB_ASSIGN(StoreConfig config, ReadConfig(paths.config(), paths.unfinished(), directory));
-  FB_ASSIGN(std::unique_ptr<Engine> engine, OpenEngine(paths, config, false, environment, options));
+  FB_ASSIGN(Running running, OpenEngine(paths, config, false, environment, options));
   return std::unique_ptr<StoreDirectory>(
-      new StoreDirectory(std::move(lock), std::move(config), std::move(engine)));
+      new StoreDirectory(std::move(lock), std::move(config), std::move(running)));
 }
 
 Result<FsckReport> StoreDirectory::Check(const std::string& directory, const FsckOptions& fsck,

@@ -53,22 +53,27 @@ class StoreDirectory {
 
   ~StoreDirectory();
 
-  Engine& engine() { return *engine_; }
+  Engine& engine() { return *running_.engine; }
   const StoreConfig& config() const { return config_; }
 
  private:
   class Lock;
   struct Paths;
 
-  StoreDirectory(std::unique_ptr<Lock> lock, StoreConfig config, std::unique_ptr<Engine> engine);
+  /// The engine with the reactor that opened it, which outlives it: the engine's threads have posted to it.
+  struct Running {
+    std::unique_ptr<rt::Reactor> reactor;
+    std::unique_ptr<Engine> engine;
+  };
 
-  static Result<std::unique_ptr<Engine>> OpenEngine(const Paths& paths, const StoreConfig& config,
-                                                    bool create_metadata, const Environment& environment,
-                                                    const EngineOptions& options);
+  StoreDirectory(std::unique_ptr<Lock> lock, StoreConfig config, Running running);
+
+  static Result<Running> OpenEngine(const Paths& paths, const StoreConfig& config, bool create_metadata,
+                                    const Environment& environment, const EngineOptions& options);
 
   const std::unique_ptr<Lock> lock_;
   const StoreConfig config_;
-  std::unique_ptr<Engine> engine_;
+  const Running running_;
 };
 
 }  // namespace forebay::engine

@@ -173,15 +173,14 @@ rt::Task<void> Compete(ObjectStore& store, rt::Reactor& reactor, std::string buc
 TEST_P(StoreSuite, TwoReactorsWorkOnOneStore) {
   constexpr int kRounds = 25;
   Tally tally;
-  std::vector<std::unique_ptr<rt::ReactorThread>> threads;
   std::vector<std::future<void>> ends;
   for (uint64_t i = 0; i < 2; ++i) {
     auto thread = rt::ReactorThread::Create({.name = "suite" + std::to_string(i)});
     ASSERT_TRUE(thread.ok()) << thread.status().ToString();
-    threads.push_back(*std::move(thread));
+    threads_.push_back(*std::move(thread));
   }
   for (uint64_t i = 0; i < 2; ++i) {
-    ends.push_back(threads[i]->Submit([this, &tally, i, reactor = &threads[i]->reactor()] {
+    ends.push_back(threads_[i]->Submit([this, &tally, i, reactor = &threads_[i]->reactor()] {
       return Compete(store(), *reactor, kBucket, i, kRounds, tally);
     }));
   }

@@ -25,6 +25,7 @@
 
 #include "base/status.h"
 #include "rt/reactor.h"
+#include "rt/reactor_thread.h"
 #include "rt/task.h"
 #include "store/object_store.h"
 
@@ -123,6 +124,9 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
 
  protected:
   void SetUp() override;
+
+  /// For tests on several reactors: they outlive the store, whose threads post to them.
+  std::vector<std::unique_ptr<rt::ReactorThread>> threads_;
 
  private:
   std::unique_ptr<StoreFixture> fixture_;
