@@ -5,12 +5,15 @@
 
 namespace forebay::app {
 
-std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned connections) const {
+std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned connections,
+                                                                  std::chrono::nanoseconds timeout) const {
   const Result<Profile> profile = ResolveProfile(flags, ProcessEnvironment());
   if (!profile.ok())
     return std::unexpected(Error{profile.status().code(), std::string(profile.status().message())});
-  return Client::Connect(
-      {.server = profile->server, .credentials_path = profile->credentials, .connections = connections});
+  return Client::Connect({.server = profile->server,
+                          .credentials_path = profile->credentials,
+                          .connections = connections,
+                          .timeout = timeout});
 }
 
 int Fail(const Error& error) { return Fail(error.message); }

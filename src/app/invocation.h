@@ -25,7 +25,9 @@ struct Invocation {
   std::function<int()> run;
 
   /// A client of the server that flags, environment, profile or default name.
-  std::expected<std::unique_ptr<Client>, Error> Connect(unsigned connections = 1) const;
+  /// `timeout` is for connecting and for each call that names no other.
+  std::expected<std::unique_ptr<Client>, Error> Connect(
+      unsigned connections = 1, std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 };
 
 /// Prints "forebay: message" and gives the exit status for it.

@@ -88,6 +88,10 @@ Status CheckServeOptions(const ServeOptions& options) {
   if (options.memory_bytes < kLeastMemory)
     return Status::InvalidArgument("--memory {}: at least {} are needed",
                                    base::FormatSize(options.memory_bytes), base::FormatSize(kLeastMemory));
+  if (options.reactors != 0 && options.memory_bytes / 2 / options.reactors < base::kMaxChunkBytes)
+    return Status::InvalidArgument("--memory {}: {} reactors need at least {}",
+                                   base::FormatSize(options.memory_bytes), options.reactors,
+                                   base::FormatSize(2 * base::kMaxChunkBytes * options.reactors));
   if (options.reactors > kMaxReactors)
     return Status::InvalidArgument("--reactors {}: at most {}", options.reactors, kMaxReactors);
   return {};
@@ -168,6 +172,8 @@ Status Server::Parts::StartData() {
   fabric = std::make_unique<fabric::TcpFabric>(random);
   native::ServerOptions data_options;
   data_options.listen = listen;
+  // The other half is for the memory tier and for what the store holds while it reads and writes.
+  data_options.window_bytes = options.memory_bytes / 2;
   data = std::make_unique<native::Server>(data_options, *fabric, store->engine(), *sessions,
                                           ReactorPointers(), log);
   return rt::RunOn(home(), [this] { return data->Start(); });

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // put, get, cat: bytes between files, pipes or memory and objects.
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -17,12 +20,15 @@
 namespace forebay::app {
 namespace {
 
+constexpr double kDefaultTimeoutSeconds = 3600;
+constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
+
 struct PutArguments {
   std::string source;
   std::string name;
   PutOptions options;
   std::vector<std::string> metadata;
-  double timeout_seconds = 0;
+  double timeout_seconds = kDefaultTimeoutSeconds;
 };
 
 struct GetArguments {
@@ -31,14 +37,25 @@ struct GetArguments {
   std::string range;
   bool to_memory = false;
   GetOptions options;
-  double timeout_seconds = 0;
+  double timeout_seconds = kDefaultTimeoutSeconds;
 };
 
-constexpr double kDefaultTransferTimeoutSeconds = 3600;
+/// Nothing when it is no time that a command may take; a NaN is none either.
+std::optional<std::chrono::nanoseconds> TimeoutOf(double seconds) {
+  if (!(seconds > 0 && seconds <= kMaxTimeoutSeconds)) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
 
-std::chrono::nanoseconds TimeoutOf(double seconds) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(seconds > 0 ? seconds : kDefaultTransferTimeoutSeconds));
+int RefuseTimeout() { return RefuseUsage("--timeout takes seconds: more than 0, at most a week"); }
+
+/// A client made in the command's time, of which `timeout` is left with what remains.
+std::expected<std::unique_ptr<Client>, Error> ConnectWithin(const Invocation& invocation,
+                                                            std::chrono::nanoseconds* timeout) {
+  const auto start = std::chrono::steady_clock::now();
+  auto client = invocation.Connect(1, std::min<std::chrono::nanoseconds>(*timeout, std::chrono::seconds(60)));
+  *timeout = std::max<std::chrono::nanoseconds>(*timeout - (std::chrono::steady_clock::now() - start),
+                                                std::chrono::milliseconds(1));
+  return client;
 }
 
 /// "FIRST-LAST" (both included), "FIRST-" or "-COUNT" is not taken: the size is not known here.
@@ -92,8 +109,10 @@ int RunPut(PutArguments arguments, const Invocation& invocation) {
   if (!name.ok()) return RefuseUsage(name.status().message());
   if (!ParseMetadata(arguments.metadata, &arguments.options))
     return RefuseUsage("write --metadata NAME=VALUE");
-  arguments.options.timeout = TimeoutOf(arguments.timeout_seconds);
-  const auto client = invocation.Connect();
+  const auto timeout = TimeoutOf(arguments.timeout_seconds);
+  if (!timeout) return RefuseTimeout();
+  arguments.options.timeout = *timeout;
+  const auto client = ConnectWithin(invocation, &arguments.options.timeout);
   if (!client) return Fail(client.error());
   const auto report = Upload(**client, arguments.source, name->bucket, name->key, arguments.options);
   if (!report) return Fail(report.error());
@@ -108,8 +127,10 @@ int RunGet(GetArguments arguments, const Invocation& invocation) {
     return RefuseUsage("--range takes FIRST-LAST (both included, counted from 0) or FIRST-");
   if (arguments.to_memory != arguments.target.empty())
     return RefuseUsage("name the file to write (`-` is standard output), or give --to-memory");
-  arguments.options.timeout = TimeoutOf(arguments.timeout_seconds);
-  const auto client = invocation.Connect();
+  const auto timeout = TimeoutOf(arguments.timeout_seconds);
+  if (!timeout) return RefuseTimeout();
+  arguments.options.timeout = *timeout;
+  const auto client = ConnectWithin(invocation, &arguments.options.timeout);
   if (!client) return Fail(client.error());
   const auto report = arguments.to_memory
                           ? DownloadToMemory(**client, name->bucket, name->key, arguments.options)
@@ -135,7 +156,7 @@ int RunCat(const std::vector<std::string>& texts, const Invocation& invocation) 
   if (!client) return Fail(client.error());
   for (const ObjectName& name : names) {
     GetOptions options;
-    options.timeout = TimeoutOf(0);
+    options.timeout = std::chrono::seconds(static_cast<int64_t>(kDefaultTimeoutSeconds));
     const auto report = Download(**client, name.bucket, name.key, "-", options);
     if (!report) return Fail(report.error());
   }
