@@ -103,6 +103,29 @@ class DamageTest : public testing::Test {
     oracle_.Acknowledged(operation);
   }
 
+  /// Calls `try_one(lab, inspector, index)` for each index below `count`, in several labs of their own: RocksDB sleeps a second
+  /// where its background work meets damage, and openings wait for many threads.
+  template <typename TryOne>
+  Counts SideBySide(size_t count, TryOne try_one) {
+    constexpr size_t kThreads = 6;
+    AllowManyStores();
+    std::atomic<size_t> next{0};
+    base::Mutex mutex;
+    Counts counts;
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        Lab lab(SmallLab(Lab::ScratchDirectory("copy")));
+        Inspector inspector(lab, oracle_);
+        for (size_t index = next++; index < count && !HasFailure(); index = next++) try_one(lab, inspector, index);
+        base::MutexLock lock(mutex);
+        counts.Add(inspector.counts);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return counts;
+  }
+
   uint64_t seed_ = 1;
   base::SeededRandom random_{FromEnvironment("FOREBAY_SEED", 1)};
   Lab lab_{SmallLab(Lab::ScratchDirectory("damage"))};
@@ -238,21 +261,29 @@ TEST_F(DamageTest, ABitInTheHeadOfTheDevice) {
                                                            {engine::kSuperblockCopyOffset, kSuperblockBytes},
                                                            {engine::kWitnessOffsets[0], kWitnessBytes},
                                                            {engine::kWitnessOffsets[1], kWitnessBytes}};
+  struct Byte {
+    uint64_t offset;  // of the head it belongs to
+    size_t at;
+    unsigned bit;
+  };
+  std::vector<Byte> bytes;
+  for (const auto& [offset, size] : places)
+    for (size_t at = 0; at < size; at += kSanitized ? 5 : 1)
+      bytes.push_back({offset, at, static_cast<unsigned>(random_.Below(8))});
+  const Counts counts = SideBySide(bytes.size(), [&](Lab& lab, Inspector& inspector, size_t index) {
+    const Byte& byte = bytes[index];
+    lab.Restore(image_);
+    lab.disk().FlipBit(byte.offset + byte.at, byte.bit);
+    inspector.OpenAndLook(fmt::format("byte {} at {} of the device", byte.at, byte.offset));
+  });
+  counts.Report("heads");
   // A version that seems newer is believed without a checksum, which a newer format may keep elsewhere.
   constexpr size_t kVersionBegin = 8, kVersionEnd = 12;
-  int may_refuse = 0;
-  for (const auto& [offset, size] : places) {
-    for (size_t at = 0; at < size; at += kSanitized ? 5 : 1) {
-      lab_.Restore(image_);
-      lab_.disk().FlipBit(offset + at, static_cast<unsigned>(random_.Below(8)));
-      inspector_.OpenAndLook(fmt::format("byte {} at {} of the device", at, offset));
-      if (HasFailure()) return;
-      if (offset == engine::kSuperblockOffset && at >= kVersionBegin && at < kVersionEnd) ++may_refuse;
-    }
-  }
-  inspector_.counts.Report("heads");
-  EXPECT_EQ(inspector_.counts.failed, 0);
-  EXPECT_LE(inspector_.counts.refused, may_refuse) << "there are two of each";
+  const auto may_be_refused = std::ranges::count_if(bytes, [](const Byte& byte) {
+    return byte.offset == engine::kSuperblockOffset && byte.at >= kVersionBegin && byte.at < kVersionEnd;
+  });
+  EXPECT_EQ(counts.failed, 0);
+  EXPECT_LE(counts.refused, may_be_refused) << "there are two of each";
 }
 
 TEST_F(DamageTest, WithoutAnyWitnessItDoesNotOpen) {
@@ -298,35 +329,15 @@ class MetadataDamageTest : public DamageTest {
       for (; at < size; at += step) places.push_back({file, at, static_cast<unsigned>(random_.Below(8))});
       at -= size;
     }
-    const Counts counts = Try(places);
+    const Counts counts = SideBySide(places.size(), [&](Lab& lab, Inspector& inspector, size_t index) {
+      TryOne(lab, inspector, places[index]);
+    });
     std::printf("%llu bytes, ", static_cast<unsigned long long>(bytes));
     counts.Report(part);
     return counts;
   }
 
  private:
-  /// Side by side, because RocksDB sleeps a second where its background work meets the damage.
-  Counts Try(const std::vector<Place>& places) {
-    constexpr size_t kSideBySide = 6;
-    AllowManyStores();
-    std::atomic<size_t> next{0};
-    base::Mutex mutex;
-    Counts counts;
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < kSideBySide; ++i) {
-      threads.emplace_back([&] {
-        Lab lab(SmallLab(Lab::ScratchDirectory("copy")));
-        Inspector inspector(lab, oracle_);
-        for (size_t place = next++; place < places.size() && !HasFailure(); place = next++)
-          TryOne(lab, inspector, places[place]);
-        base::MutexLock lock(mutex);
-        counts.Add(inspector.counts);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return counts;
-  }
-
   void TryOne(Lab& lab, Inspector& inspector, const Place& place) const {
     const std::string original = ReadFile(place.file);
     std::string content = original;

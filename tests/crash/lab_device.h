@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// LabDevice: lends a device of the laboratory to an engine, which owns and destroys its devices while the media live on.
+// LabDevice: lends a device of the laboratory to an engine, which owns and destroys its devices while the media live on. Like a
+// file it really writes when it is to zero ahead, so that zeros in a wrong place or at a wrong time would be noticed.
 // Where a mutant asks for it, it lies: a Flush that does nothing, or writes of the commit witness that never happen.
 // DroppingDevice: a drive (or kernel) whose cache is gone once a flush has failed.
 // Thread-safe. The device outlives them.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "device/aligned_bytes.h"
 #include "device/device.h"
 #include "device/memory_device.h"
 #include "engine/superblock.h"
@@ -40,10 +43,18 @@ class LabDevice final : public device::Device {
     co_return co_await device_.Flush(reactor);
   }
   rt::Task<Status> ZeroAhead(rt::Reactor& reactor, uint64_t begin, uint64_t end) override {
-    return device_.ZeroAhead(reactor, begin, end);
+    constexpr uint64_t kPiece = 512 * base::kKiB;
+    const device::AlignedBytes zeros(kPiece);
+    for (uint64_t at = std::max(begin, zeroed_to_.load()); at < end; at += kPiece) {
+      const ByteView piece = zeros.view().first(std::min(kPiece, end - at));
+      FB_CO_TRY(co_await device_.Write(reactor, at, {&piece, 1}));
+      zeroed_to_ = at + piece.size();
+    }
+    co_return Status();
   }
 
  private:
+  std::atomic<uint64_t> zeroed_to_{0};
   device::Device& device_;
   const Lies lies_;
 };

@@ -40,8 +40,9 @@ class PowerCut {
   static LabOptions LabOptionsFor(const PowerCutOptions& options, base::Random& random) {
     // With little memory tables are written all the time, with much everything is in the log.
     const bool tables = !options.damage_log && random.Below(2) == 0;
-    // Some stores are so small that puts are refused all the time.
-    const uint64_t device_mib = random.Below(3) == 0 ? 6 : 24;
+    // Some stores are so small that puts are refused all the time, some so large that they are zeroed ahead.
+    const uint64_t dice = random.Below(12);
+    const uint64_t device_mib = dice == 0 ? 128 * options.devices : dice < 4 ? 6 : 24;
     return {.directory = Lab::ScratchDirectory(fmt::format("cut-{}", options.seed)),
             .devices = options.devices,
             .device_bytes = device_mib / options.devices * base::kMiB,
@@ -62,6 +63,19 @@ class PowerCut {
     if (!Recover(whole ? device::PowerSwitch::kForever : static_cast<int64_t>(60 + random_.Below(500)))) return;
     if (!Check()) return;
     RunStream(lab_, oracle_, {.seed = options_.seed * 16 + life, .operations = whole ? 40U : 20U}, report_.violations);
+    if (lab_.powered() && Fine() && random_.Below(4) == 0) RestartInOrder();
+  }
+
+  /// A shutdown in order, and some more work: the power goes in the life after it.
+  void RestartInOrder() {
+    lab_.Close();
+    const Status opened = lab_.Open();
+    if (!opened.ok()) {
+      if (lab_.powered()) (void)Try("opening after a shutdown in order", opened);
+      return;
+    }
+    if (Check())
+      RunStream(lab_, oracle_, {.seed = random_.Next64() % 1'000'000, .operations = 10}, report_.violations);
   }
 
   /// Cuts the power, and opens the store again, with power for so many operations. Sometimes the power goes once more while
