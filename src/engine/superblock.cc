@@ -123,10 +123,12 @@ rt::Task<Result<Superblock>> ReadSuperblock(rt::Reactor& reactor, device::Device
     co_return Status::FailedPrecondition("{} has {} bytes; a data device has at least {}", device.name(),
                                          device.size_bytes(), kMinDeviceBytes);
   Result<Superblock> first = co_await ReadSuperblockAt(reactor, device, kSuperblockOffset);
-  if (first.ok() || first.error().code() == Code::kFailedPrecondition) co_return first;
+  if (first.ok()) co_return first;
+  // One that says it is of a newer format may have a wrong bit there: what changes a format changes the copy first.
   Result<Superblock> copy = co_await ReadSuperblockAt(reactor, device, kSuperblockCopyOffset);
-  if (copy.ok() || copy.error().code() == Code::kFailedPrecondition) co_return copy;
-  co_return first;
+  if (copy.ok()) co_return copy;
+  const bool newer = first.error().code() != Code::kFailedPrecondition && copy.error().code() == Code::kFailedPrecondition;
+  co_return newer ? copy : first;
 }
 
 rt::Task<Result<Witness>> ReadWitness(rt::Reactor& reactor, device::Device& device, Uuid store) {

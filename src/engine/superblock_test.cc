@@ -97,5 +97,18 @@ TEST_F(OnDevice, TheCopyStandsInForADamagedSuperblock) {
   EXPECT_EQ(reactor_->BlockOn(ReadSuperblock(*reactor_, device_)).status().code(), Code::kDataLoss);
 }
 
+TEST_F(OnDevice, AWrongBitInTheFormatIsNotANewerFormat) {
+  constexpr uint64_t kFormatAt = 8;
+  const Superblock superblock{
+      .store = StoreId(), .device_id = 0, .device_count = 1, .size_bytes = device_.size_bytes()};
+  ASSERT_TRUE(reactor_->BlockOn(WriteSuperblock(*reactor_, device_, superblock)).ok());
+  device_.FlipBit(kFormatAt, 3);
+  EXPECT_EQ(*reactor_->BlockOn(ReadSuperblock(*reactor_, device_)), superblock);
+  device_.FlipBit(kSuperblockCopyOffset + kFormatAt, 3);
+  const Status status = reactor_->BlockOn(ReadSuperblock(*reactor_, device_)).status();
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_NE(status.message().find("use a newer forebay"), std::string_view::npos) << status.ToString();
+}
+
 }  // namespace
 }  // namespace forebay::engine

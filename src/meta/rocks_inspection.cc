@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "meta/commit_row.h"
+#include "meta/rocks_log_check.h"
 
 namespace forebay::meta {
 
@@ -121,6 +122,7 @@ Result<bool> DatabaseExists(const RocksSetup& setup, const std::string& path) {
 
 Result<uint64_t> FindLastCommit(const RocksSetup& setup, const std::string& path, bool incomplete) {
   FB_ASSIGN(const std::vector<std::string> names, ListFamilies(setup, path, incomplete));
+  FB_TRY(CheckLogs(setup, path));
   LogInspector inspector;
   rocksdb::DBOptions options = setup.db;
   options.wal_filter = &inspector;

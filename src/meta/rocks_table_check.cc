@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/codec.h"
+#include "meta/rocks_checksum.h"
 
 namespace forebay::meta {
 
@@ -38,9 +39,6 @@ BlockHandle ReadHandle(base::Decoder& decoder) {
   handle.size = decoder.Varint();
   return handle;
 }
-
-/// CRCs that are stored beside data which may itself hold CRCs are masked.
-uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8U; }
 
 class TableChecker {
  public:
@@ -79,7 +77,7 @@ class TableChecker {
     if (!Inside(handle)) return Damaged(what);
     FB_ASSIGN(std::string block, read_(handle.offset, handle.size + kTrailerBytes));
     base::Decoder trailer(std::string_view(block).substr(handle.size + 1));
-    if (trailer.U32() != Mask(base::Crc32c(AsBytes(std::string_view(block).substr(0, handle.size + 1)))))
+    if (trailer.U32() != MaskChecksum(base::Crc32c(AsBytes(std::string_view(block).substr(0, handle.size + 1)))))
       return Damaged(what);
     block.resize(handle.size);
     return block;

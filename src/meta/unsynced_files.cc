@@ -164,10 +164,14 @@ Status UnsyncedFiles::Cut(const File& file, base::Random& random, FileCrashMode 
   // The file system may have noted the size before the data arrived.
   std::fstream stream(file.path, std::ios::binary | std::ios::in | std::ios::out);
   const std::string zeros(kSector, '\0');
-  for (uint64_t at = file.synced; at < file.synced + kept; at += kSector) {
-    if (random.Below(2) == 0) continue;
-    stream.seekp(static_cast<std::streamoff>(at));
-    stream.write(zeros.data(), static_cast<std::streamsize>(std::min(kSector, file.synced + kept - at)));
+  const uint64_t end = file.synced + kept;
+  for (uint64_t at = file.synced; at < end;) {
+    const uint64_t next = std::min((at / kSector + 1) * kSector, end);
+    if (random.Below(2) == 0) {
+      stream.seekp(static_cast<std::streamoff>(at));
+      stream.write(zeros.data(), static_cast<std::streamsize>(next - at));
+    }
+    at = next;
   }
   stream.flush();
   if (!stream) return Status::DataLoss("{}: could not be torn", file.path.string());

@@ -2,8 +2,8 @@
 // UnsyncedFiles: the part of CrashFileSystem that knows what a power cut would take. For one directory on a real file system
 // it notes which bytes of each file were not synced and which changes of names (creations, renames, deletions) were not
 // followed by a sync of the directory; what would be gone for good is moved aside, so that it can come back.
-// Model: bytes not synced may be there, absent, or zeros; name changes survive in order, a beginning of them. Syncing a file
-// does not make its name durable.
+// Model: bytes not synced may be there, absent, or zeros, sector by sector; name changes survive in order, a beginning of
+// them. Syncing a file does not make its name durable.
 // Thread-safe.
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -29,7 +30,7 @@ class PowerCut {
     if (Try("making the store", lab_.Make())) {
       const uint64_t lives = 2 + random_.Below(2);
       for (uint64_t life = 0; life < lives && Fine(); ++life) Live(life, life + 1 == lives);
-      if (Fine() && options_.damage_log) DamageLog();
+      if (Fine() && options_.log_damage != LogDamage::kNone) DamageLog();
       if (Fine()) End();
     }
     report_.acknowledged = oracle_.acknowledged();
@@ -39,7 +40,7 @@ class PowerCut {
  private:
   static LabOptions LabOptionsFor(const PowerCutOptions& options, base::Random& random) {
     // With little memory tables are written all the time, with much everything is in the log.
-    const bool tables = !options.damage_log && random.Below(2) == 0;
+    const bool tables = options.log_damage == LogDamage::kNone && random.Below(2) == 0;
     // Some stores are so small that puts are refused all the time, some so large that they are zeroed ahead.
     const uint64_t dice = random.Below(12);
     const uint64_t device_mib = dice == 0 ? 128 * options.devices : dice < 4 ? 6 : 24;
@@ -59,7 +60,7 @@ class PowerCut {
 
   void Live(uint64_t life, bool last) {
     // With a log to be damaged in its middle, the last life is long and leaves one.
-    const bool whole = last && options_.damage_log;
+    const bool whole = last && options_.log_damage != LogDamage::kNone;
     if (!Recover(whole ? device::PowerSwitch::kForever : static_cast<int64_t>(60 + random_.Below(500)))) return;
     if (!Check()) return;
     RunStream(lab_, oracle_, {.seed = options_.seed * 16 + life, .operations = whole ? 40U : 20U}, report_.violations);
@@ -116,27 +117,37 @@ class PowerCut {
     fs::path log;
     for (const auto& entry : fs::directory_iterator(lab_.metadata_directory()))
       if (entry.path().extension() == ".log" && (log.empty() || entry.file_size() > fs::file_size(log))) log = entry.path();
-    // Damage to the last group may pass for a torn tail: that is documented. No group of four writers is this large.
-    constexpr uint64_t kMoreThanAGroup = 12 * base::kKiB;
+    constexpr uint64_t kMoreThanAGroup = 12 * base::kKiB;  // of four writers
     if (log.empty() || fs::file_size(log) < 2 * kMoreThanAGroup) return;
-    const uint64_t at = random_.Below(fs::file_size(log) - kMoreThanAGroup);
-    FlipBit(log, at);
+    const std::string content = ReadFile(log);
+    std::string damaged = content;
+    if (options_.log_damage == LogDamage::kCut) {
+      damaged.resize(random_.Below(content.size() - kMoreThanAGroup));
+    } else {
+      char& hit = damaged[random_.Below(content.size())];
+      hit = static_cast<char>(hit ^ (1 << random_.Below(8)));
+    }
+    WriteFile(log, damaged);
     const Status opened = lab_.Open();
-    if (opened.ok()) {  // no harm done: between two blocks of the log there may be a few bytes that mean nothing
+    if (opened.ok()) {  // no harm done: it hit bytes that mean nothing, or what was never acknowledged
       (void)Check();
       return;
     }
     if (opened.code() != Code::kDataLoss) report_.violations.push_back("a damaged log is called " + opened.ToString());
     ++report_.refusals;
-    FlipBit(log, at);  // a refusal has changed nothing: put right, it opens with everything
+    WriteFile(log, content);  // a refusal has changed nothing: put right, it opens with everything
   }
 
-  void FlipBit(const fs::path& path, uint64_t at) {
-    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekg(static_cast<std::streamoff>(at));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(at));
-    file.put(static_cast<char>(byte ^ 0x10));
+  std::string ReadFile(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream content;
+    content << file.rdbuf();
+    if (!file) report_.violations.push_back("the log could not be read");
+    return std::move(content).str();
+  }
+  void WriteFile(const fs::path& path, std::string_view content) {
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file << content;
     file.flush();
     if (!file) report_.violations.push_back("the log could not be damaged");
   }

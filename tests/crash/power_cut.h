@@ -12,13 +12,19 @@
 
 namespace forebay::crash {
 
+/// What happens to RocksDB's log before the last opening. Then the store may refuse to open, saying that metadata is damaged;
+/// opened with less than was acknowledged it is wrong.
+enum class LogDamage : uint8_t {
+  kNone,
+  kBit,  ///< one bit, anywhere: the record that has it shows that it is damaged
+  kCut,  ///< the end is gone, more than a group of it: looks like a torn log, and only the witness knows better
+};
+
 struct PowerCutOptions {
   uint64_t seed = 0;
   size_t devices = 1;
   Mutant mutant = Mutant::kNone;
-  /// Flips a bit in the middle of RocksDB's log before the last opening. Then the store may refuse to open, saying that
-  /// metadata is damaged; opened with less than was acknowledged it is wrong.
-  bool damage_log = false;
+  LogDamage log_damage = LogDamage::kNone;
 };
 
 struct PowerCutReport {

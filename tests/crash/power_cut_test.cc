@@ -55,8 +55,14 @@ TEST(PowerCutTest, OneDevice) { ExpectNone(RunSeeds({.devices = 1}, 1, Scaled(10
 
 TEST(PowerCutTest, TwoDevices) { ExpectNone(RunSeeds({.devices = 2}, 1001, Scaled(100))); }
 
-TEST(PowerCutTest, ADamagedLogIsRefusedAndLosesNothing) {
-  const PowerCutSeeds seeds = RunSeeds({.damage_log = true}, 2001, Scaled(20));
+TEST(PowerCutTest, ABitInTheLogIsRefusedAndLosesNothing) {
+  const PowerCutSeeds seeds = RunSeeds({.log_damage = LogDamage::kBit}, 2001, Scaled(20));
+  ExpectNone(seeds);
+  EXPECT_GT(seeds.total.refusals, 0U) << "no log was damaged: the test shows nothing";
+}
+
+TEST(PowerCutTest, ALogWithoutItsEndIsRefusedAndLosesNothing) {
+  const PowerCutSeeds seeds = RunSeeds({.log_damage = LogDamage::kCut}, 2001, Scaled(20));
   ExpectNone(seeds);
   EXPECT_GT(seeds.total.refusals, 0U) << "no log was damaged: the test shows nothing";
 }
@@ -78,8 +84,8 @@ TEST(PowerCutMutantTest, WithoutTheLogSyncItFails) {
   ExpectSome(RunSeeds({.mutant = Mutant::kNoLogSync}, 1, kMutantSeeds));
 }
 
-TEST(PowerCutMutantTest, WithoutTheWitnessADamagedLogLosesObjectsSilently) {
-  ExpectSome(RunSeeds({.mutant = Mutant::kNoWitness, .damage_log = true}, 2001, kMutantSeeds));
+TEST(PowerCutMutantTest, WithoutTheWitnessALogWithoutItsEndLosesObjectsSilently) {
+  ExpectSome(RunSeeds({.mutant = Mutant::kNoWitness, .log_damage = LogDamage::kCut}, 2001, kMutantSeeds));
 }
 
 }  // namespace
