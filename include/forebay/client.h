@@ -33,6 +33,7 @@ struct ClientOptions {
   std::string credentials_path;  ///< the file `credentials` of the server's directory, or a copy of it
   unsigned connections = 1;      ///< data connections, 1 to 64; calls are spread over them
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
+  std::string fabric;  ///< how payload moves: "tcp", say (docs/fabric.md). Empty: the best that both sides have
 };
 
 struct ObjectInfo {
@@ -168,12 +169,22 @@ struct ServerHealth {
 };
 
 /// What a server has done since it started: differences of two of them measure a load.
+/// What a server moved over one fabric since it started. In: into the server, for puts; out: to clients, for gets.
+struct FabricTraffic {
+  std::string fabric;
+  uint64_t connections = 0;  ///< now
+  uint64_t transfers_in = 0, transfers_out = 0;
+  uint64_t bytes_in = 0, bytes_out = 0;
+  uint64_t copied_bytes = 0;  ///< of these, by the server's processors, the kernel included; an RDMA adapter copies none
+};
+
 struct ServerStats {
   uint64_t device_bytes_read = 0;
   uint64_t device_bytes_written = 0;
   uint64_t device_flushes = 0;
   std::chrono::microseconds cpu{0};  ///< user and system time of the server's process
   uint64_t sessions = 0;
+  std::vector<FabricTraffic> traffic;
 };
 
 class Writer;
@@ -183,7 +194,7 @@ class Client {
  public:
   /// Loads the credentials and opens `connections` sessions. kUnavailable when nobody listens,
   /// kUnauthenticated for another server's credentials, kPermissionDenied when others can read the
-  /// credentials file.
+  /// credentials file, kFailedPrecondition when the fabric asked for cannot be used here.
   static std::expected<std::unique_ptr<Client>, Error> Connect(ClientOptions options);
   /// Fails what is in flight with kCancelled and waits for it.
   ~Client();

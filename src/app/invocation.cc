@@ -13,7 +13,8 @@ std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned conne
   return Client::Connect({.server = profile->server,
                           .credentials_path = profile->credentials,
                           .connections = connections,
-                          .timeout = timeout});
+                          .timeout = timeout,
+                          .fabric = fabric.empty() ? ProcessEnvironment()("FOREBAY_FABRIC") : fabric});
 }
 
 int Fail(const Error& error) { return Fail(error.message); }

@@ -20,8 +20,9 @@ class App;
 namespace forebay::app {
 
 struct Invocation {
-  Profile flags;      // --server, --credentials
-  bool json = false;  // --json
+  Profile flags;       // --server, --credentials
+  std::string fabric;  // --fabric: how payload moves; empty: the best that both sides have
+  bool json = false;   // --json
   std::function<int()> run;
 
   /// A client of the server that flags, environment, profile or default name.
@@ -40,5 +41,6 @@ void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat,
 void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
+void AddDoctorCommand(CLI::App& root, Invocation& invocation);
 
 }  // namespace forebay::app

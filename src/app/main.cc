@@ -24,6 +24,10 @@ int main(int argc, char** argv) {
   root.add_option("--server", invocation.flags.server, "Control address of the server, HOST:PORT");
   root.add_option("--credentials", invocation.flags.credentials,
                   "Credentials file (a store's own is DIR/credentials)");
+  root.add_option(
+      "--fabric", invocation.fabric,
+      "How payload moves: a name that `forebay doctor` shows (default: FOREBAY_FABRIC, else the best "
+      "that both sides have)");
   root.add_flag("--json", invocation.json, "Print JSON, one object a line");
   AddServeCommand(root, invocation);
   AddTransferCommands(root, invocation);
@@ -31,6 +35,7 @@ int main(int argc, char** argv) {
   AddBucketCommands(root, invocation);
   AddStoreCommands(root, invocation);
   AddBenchCommands(root, invocation);
+  AddDoctorCommand(root, invocation);
 
   try {
     root.parse(argc, argv);

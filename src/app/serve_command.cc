@@ -67,17 +67,34 @@ int WaitForSignal(const sigset_t& signals) {
   return signal;
 }
 
+/// Where tcp listens, if it does; else the first way there is.
+std::string DataAddressOf(const Server& server) {
+  for (const control::DataEndpoint& endpoint : server.data_endpoints())
+    if (endpoint.fabric == "tcp") return endpoint.address;
+  return server.data_endpoints().front().address;
+}
+
+/// "shm,tcp"
+std::string FabricsOf(const Server& server) {
+  std::string names;
+  for (const control::DataEndpoint& endpoint : server.data_endpoints())
+    names += (names.empty() ? "" : ",") + endpoint.fabric;
+  return names;
+}
+
 void PrintReady(const Server& server, bool json) {
   if (json) {
     fmt::print("{}\n", ToJson({{"ready", true},
                                {"control", server.control_address()},
-                               {"data", server.data_address()},
+                               {"data", DataAddressOf(server)},
+                               {"fabrics", FabricsOf(server)},
                                {"store", server.directory()},
                                {"credentials", server.credentials_path()},
                                {"pid", int64_t{getpid()}}}));
   } else {
-    fmt::print("ready control={} data={} store={} credentials={} pid={}\n", server.control_address(),
-               server.data_address(), server.directory(), server.credentials_path(), getpid());
+    fmt::print("ready control={} data={} fabrics={} store={} credentials={} pid={}\n",
+               server.control_address(), DataAddressOf(server), FabricsOf(server), server.directory(),
+               server.credentials_path(), getpid());
   }
   std::fflush(stdout);
 }
@@ -125,7 +142,13 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
   command->add_option("--listen", serve->options.listen,
                       "Control address (default 127.0.0.1:7400; port 0: any free one)");
   command->add_option("--data-listen", serve->options.data_listen,
-                      "Data address (default: the control port + 1, or any free one)");
+                      "Data address of tcp (default: the control port + 1, or any free one)");
+  command->add_option("--fabric", serve->options.fabrics,
+                      "A way to move data, NAME or NAME=ADDRESS; may be repeated (default: what this machine "
+                      "has, see `forebay doctor`)");
+  command->add_flag("--allow-plaintext", serve->options.allow_plaintext,
+                    "Let data addresses be beyond loopback, on a network that may be trusted: nothing is "
+                    "encrypted");
   command->add_option("--size", serve->size,
                       "Size of the data file when a store is made (default: half of the free space)");
   command->add_option(

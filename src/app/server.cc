@@ -18,7 +18,7 @@
 #include "control/server.h"
 #include "engine/engine.h"
 #include "engine/store_directory.h"
-#include "fabric/tcp_fabric.h"
+#include "fabric/movers.h"
 #include "native/server.h"
 #include "rt/address.h"
 #include "rt/reactor_thread.h"
@@ -65,20 +65,54 @@ unsigned ReactorCount(unsigned asked) {
 
 namespace {
 
-Status CheckListenAddress(std::string_view option, const std::string& text) {
+Status CheckListenAddress(std::string_view option, const std::string& text, bool allow_plaintext) {
   const Result<rt::SocketAddress> address = rt::SocketAddress::ParseHostPort(text);
   if (!address.ok()) return address.status().WithContext(option);
   if (address->is_loopback()) return {};
+  if (allow_plaintext) {
+    if (!address->is_wildcard()) return {};
+    return Status::InvalidArgument("{} {}: clients are told this address; name one that they can reach", option, text);
+  }
   return Status::InvalidArgument(
-      "{} {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on", option,
-      text);
+      "{} {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on{}", option,
+      text, option == "--listen" ? "" : "; --allow-plaintext says that the network may be trusted");
+}
+
+/// One of --fabric: the mover's name and, where it was given, an address.
+struct FabricOption {
+  std::string name;
+  std::string address;
+};
+
+Result<FabricOption> ParseFabricOption(const std::string& text) {
+  const size_t equals = text.find('=');
+  FB_ASSIGN(std::string name, fabric::ParseMoverName(std::string_view(text).substr(0, equals)));
+  if (equals == std::string::npos) return FabricOption{.name = std::move(name), .address = {}};
+  if (equals + 1 == text.size()) return Status::InvalidArgument("no address follows the `=`");
+  return FabricOption{.name = std::move(name), .address = text.substr(equals + 1)};
+}
+
+Status CheckFabricOptions(const ServeOptions& options) {
+  std::vector<std::string> names;
+  for (const std::string& text : options.fabrics) {
+    const Result<FabricOption> option = ParseFabricOption(text);
+    if (!option.ok()) return option.status().WithContext("--fabric " + text);
+    if (std::ranges::find(names, option->name) != names.end())
+      return Status::InvalidArgument("--fabric names {} twice", option->name);
+    names.push_back(option->name);
+    if (!option->address.empty())
+      FB_TRY(CheckListenAddress("--fabric " + text, option->address, options.allow_plaintext));
+  }
+  return {};
 }
 
 }  // namespace
 
 Status CheckServeOptions(const ServeOptions& options) {
-  FB_TRY(CheckListenAddress("--listen", options.listen));
-  if (!options.data_listen.empty()) FB_TRY(CheckListenAddress("--data-listen", options.data_listen));
+  FB_TRY(CheckListenAddress("--listen", options.listen, false));
+  if (!options.data_listen.empty())
+    FB_TRY(CheckListenAddress("--data-listen", options.data_listen, options.allow_plaintext));
+  FB_TRY(CheckFabricOptions(options));
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kLeastSize));
@@ -107,13 +141,15 @@ struct Server::Parts {
   std::unique_ptr<base::Arena> arena;
   std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
   std::unique_ptr<engine::StoreDirectory> store;
-  std::unique_ptr<fabric::TcpFabric> fabric;
+  std::unique_ptr<fabric::Movers> movers;
+  std::vector<control::DataEndpoint> data_endpoints;
   std::unique_ptr<auth::SessionTable> sessions;
   std::unique_ptr<auth::RpcAuthenticator> authenticator;
   std::unique_ptr<native::Server> data;
   std::unique_ptr<control::ControlServer> control;
 
   Status OpenStore();
+  Result<std::vector<native::ListenOn>> ChooseWays() const;
   Status StartReactors();
   Status StartData();
   Status StartControl();
@@ -164,33 +200,69 @@ Status Server::Parts::OpenStore() {
 }
 
 Status Server::Parts::StartData() {
-  FB_ASSIGN(const std::string listen, DataListenAddress(options));
   FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
   sessions = std::make_unique<auth::SessionTable>(clock, random);
   authenticator = std::make_unique<auth::RpcAuthenticator>(
       [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; }, clock);
-  fabric = std::make_unique<fabric::TcpFabric>(random);
+  movers = std::make_unique<fabric::Movers>(random);
+  FB_ASSIGN(const std::vector<native::ListenOn> ways, ChooseWays());
   native::ServerOptions data_options;
-  data_options.listen = listen;
   // The other half is for the memory tier and for what the store holds while it reads and writes.
   data_options.window_bytes = options.memory_bytes / 2;
-  data = std::make_unique<native::Server>(data_options, *fabric, store->engine(), *sessions,
-                                          ReactorPointers(), log);
-  return rt::RunOn(home(), [this] { return data->Start(); });
+  data = std::make_unique<native::Server>(data_options, ways, store->engine(), *sessions, ReactorPointers(),
+                                          log);
+  FB_TRY(rt::RunOn(home(), [this] { return data->Start(); }));
+  for (size_t way = 0; way < ways.size(); ++way)
+    data_endpoints.push_back(
+        {.fabric = std::string(ways[way].fabric.name()), .address = data->addresses()[way]});
+  return {};
 }
+
+/// What --fabric names, else all that this machine has.
+Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() const {
+  FB_ASSIGN(const std::string tcp, DataListenAddress(options));
+  std::vector<native::ListenOn> ways;
+  for (const std::string& text : options.fabrics) {
+    FB_ASSIGN(FabricOption option, ParseFabricOption(text));
+    fabric::Fabric* const fabric = movers->Find(option.name);
+    if (fabric == nullptr) return movers->WhyNot(option.name);
+    ways.push_back({.fabric = *fabric, .address = option.address.empty() ? tcp : std::move(option.address)});
+  }
+  if (!ways.empty()) return ways;
+  for (fabric::Fabric* const fabric : movers->automatic())
+    ways.push_back({.fabric = *fabric, .address = tcp});
+  return ways;
+}
+
+namespace {
+rt::Task<std::vector<control::FabricTraffic>> TrafficOf(native::Server& data, rt::Reactor& here) {
+  std::vector<control::FabricTraffic> all;
+  for (const native::Traffic& traffic : co_await data.AskTraffic(here))
+    all.push_back({.fabric = traffic.fabric,
+                   .connections = traffic.connections,
+                   .transfers_in = traffic.stats.reads,
+                   .transfers_out = traffic.stats.writes,
+                   .bytes_in = traffic.stats.bytes_read,
+                   .bytes_out = traffic.stats.bytes_written,
+                   .copied_bytes = traffic.stats.copied_bytes});
+  co_return all;
+}
+}  // namespace
 
 Status Server::Parts::StartControl() {
   control::ControlServer::Options control_options;
   control_options.listen = options.listen;
-  control_options.data_endpoint = data->address();
-  control_options.fabric = fabric->name();
+  control_options.data_endpoints = data_endpoints;
   control_options.version = kVersion;
   FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
                                                                      .sessions = *sessions,
                                                                      .authenticator = *authenticator,
                                                                      .reactors = ReactorPointers(),
                                                                      .clock = clock,
-                                                                     .log = log}));
+                                                                     .log = log,
+                                                                     .traffic = [this](rt::Reactor& here) {
+                                                                       return TrafficOf(*data, here);
+                                                                     }}));
   return {};
 }
 
@@ -242,7 +314,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::
 }
 
 const std::string& Server::control_address() const { return parts_->control->address(); }
-const std::string& Server::data_address() const { return parts_->data->address(); }
+const std::vector<control::DataEndpoint>& Server::data_endpoints() const { return parts_->data_endpoints; }
 const std::string& Server::directory() const { return parts_->directory; }
 std::string Server::credentials_path() const { return parts_->credentials_path(); }
 void Server::Stop(base::Duration grace) { parts_->Stop(grace); }

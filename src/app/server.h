@@ -13,13 +13,16 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "control/data_plane.h"
 
 namespace forebay::app {
 
 struct ServeOptions {
   std::string directory = "forebay-data";
   std::string listen = "127.0.0.1:7400";
-  std::string data_listen;           // empty: the control port + 1, or any free port
+  std::string data_listen;           // of tcp; empty: the control port + 1, or any free one
+  std::vector<std::string> fabrics;  // "NAME" or "NAME=ADDRESS" each; empty: what this machine has
+  bool allow_plaintext = false;      // data addresses beyond loopback, though nothing is encrypted
   uint64_t size_bytes = 0;           // of a data file that is made; 0: chosen from the free space
   std::vector<std::string> devices;  // instead of a data file, when the store is made
   uint64_t memory_bytes = 256ULL << 20;
@@ -38,7 +41,8 @@ class Server {
   ~Server();
 
   const std::string& control_address() const;
-  const std::string& data_address() const;
+  /// The ways to the data plane; which of them a client takes is the client's to choose.
+  const std::vector<control::DataEndpoint>& data_endpoints() const;
   const std::string& directory() const;  // absolute
   std::string credentials_path() const;
 

@@ -245,11 +245,21 @@ std::expected<ServerHealth, Error> Client::Health(const CallOptions& options) {
 std::expected<ServerStats, Error> Client::Stats(const CallOptions& options) {
   const auto stats = core_->control().Stats(core_->TimeFor(options.timeout));
   if (!stats.ok()) return std::unexpected(core_->ErrorOf(stats.status()));
-  return ServerStats{.device_bytes_read = stats->device_bytes_read,
+  ServerStats result{.device_bytes_read = stats->device_bytes_read,
                      .device_bytes_written = stats->device_bytes_written,
                      .device_flushes = stats->device_flushes,
                      .cpu = std::chrono::microseconds(std::min<uint64_t>(stats->cpu_us, INT64_MAX)),
-                     .sessions = stats->sessions};
+                     .sessions = stats->sessions,
+                     .traffic = {}};
+  for (const control::FabricTraffic& traffic : stats->traffic)
+    result.traffic.push_back({.fabric = traffic.fabric,
+                              .connections = traffic.connections,
+                              .transfers_in = traffic.transfers_in,
+                              .transfers_out = traffic.transfers_out,
+                              .bytes_in = traffic.bytes_in,
+                              .bytes_out = traffic.bytes_out,
+                              .copied_bytes = traffic.copied_bytes});
+  return result;
 }
 
 }  // namespace forebay

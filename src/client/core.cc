@@ -28,8 +28,9 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
                                 std::move(credentials), core->clock_, core->random_));
   FB_ASSIGN(core->thread_, rt::ReactorThread::Create({.name = "forebay"}));
   core->gate_ = std::make_unique<rt::Gate>(core->reactor());
+  FB_ASSIGN(client::MoverChoice choice, client::MoverChoice::Of(core->movers_, core->options_.fabric));
   core->pool_ = std::make_unique<client::DataPool>(
-      core->reactor(), core->fabric_, core->threads_,
+      core->reactor(), std::move(choice), core->threads_,
       [core = core.get()](base::Duration timeout) { return core->OpenSession(timeout); },
       core->options_.connections);
   const base::TimePoint deadline = core->DeadlineFor(kDefaultTimeout);
@@ -53,20 +54,15 @@ Result<client::DataTarget> Client::Core::OpenSession(base::Duration timeout) {
   FB_ASSIGN(control::ClientSession session, control_->OpenSession(std::min(timeout, kOpenWithin)));
   return client::DataTarget{
       .key = {.id = session.id, .tenant = session.tenant, .key = std::move(session.key)},
-      .endpoint = std::move(session.data_endpoint),
-      .fabric = std::move(session.fabric)};
+      .endpoints = std::move(session.data_endpoints)};
 }
 
 std::string Client::Core::path() const {
-  return rt::RunOn(reactor(), [this]() -> rt::Task<std::string> {
-    co_return fmt::format("{} to {}", fabric_.name(), pool_->endpoint());
-  });
+  return rt::RunOn(reactor(), [this]() -> rt::Task<std::string> { co_return pool_->path(); });
 }
 
 std::string Client::Core::path_reason() const {
-  return fmt::format(
-      "{} is what the server offers and the only fabric of this build; it has no RDMA or shared-memory mover",
-      fabric_.name());
+  return rt::RunOn(reactor(), [this]() -> rt::Task<std::string> { co_return pool_->path_reason(); });
 }
 
 Status Client::Core::CheckMayBlock() const {

@@ -16,7 +16,7 @@
 #include "client/data_pool.h"
 #include "client/operations.h"
 #include "control/client.h"
-#include "fabric/tcp_fabric.h"
+#include "fabric/movers.h"
 #include "forebay/client.h"
 #include "rt/gate.h"
 #include "rt/reactor_thread.h"
@@ -83,7 +83,7 @@ class Client::Core {
                                                base::TimePoint deadline);
 
  private:
-  explicit Core(ClientOptions options) : options_(std::move(options)), fabric_(random_) {}
+  explicit Core(ClientOptions options) : options_(std::move(options)), movers_(random_) {}
   Result<client::DataTarget> OpenSession(base::Duration timeout);
   template <typename F, typename Refused>
   void StartHere(F function, Refused refused) {
@@ -95,7 +95,7 @@ class Client::Core {
   const base::SystemClock clock_;
   base::SecureRandom random_;
   std::unique_ptr<control::ControlClient> control_;
-  fabric::TcpFabric fabric_;
+  const fabric::Movers movers_;
   rt::ThreadPool threads_{1, "forebay-open"};  // blocks in the control plane while a session is opened
   std::unique_ptr<rt::ReactorThread> thread_;
   std::unique_ptr<rt::Gate> gate_;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/data_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace forebay::client {
 namespace {
+
+/// A way that is not the last one to be tried.
+constexpr base::Duration kTryFor = std::chrono::seconds(2);
 
 fabric::EndpointOptions EndpointOptionsOf() {
   fabric::EndpointOptions options;
@@ -15,9 +19,13 @@ fabric::EndpointOptions EndpointOptionsOf() {
 
 }  // namespace
 
-DataPool::DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open,
+DataPool::DataPool(rt::Reactor& reactor, MoverChoice choice, rt::ThreadPool& threads, Opener open,
                    unsigned lanes)
-    : reactor_(reactor), fabric_(fabric), threads_(threads), open_(std::move(open)), gate_(reactor) {
+    : reactor_(reactor),
+      choice_(std::move(choice)),
+      threads_(threads),
+      open_(std::move(open)),
+      gate_(reactor) {
   for (unsigned i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(reactor));
 }
 
@@ -44,19 +52,38 @@ rt::Task<Result<DataSession*>> DataPool::Ready(Lane& lane, base::TimePoint deadl
   co_return lane.session.get();
 }
 
+/// Tries the ways in turn, each with a session of its own, and notes why one that looked better was not
+/// taken.
 rt::Task<Result<std::unique_ptr<DataSession>>> DataPool::Open(base::TimePoint deadline) {
-  const base::Duration left = deadline == base::kNever ? base::kMaxWait : deadline - reactor_.Now();
-  if (left <= base::Duration::zero())
-    co_return Status::DeadlineExceeded("no time was left to open a session");
-  FB_CO_ASSIGN(DataTarget target,
-               co_await rt::Offload(reactor_, threads_, [this, left] { return open_(left); }));
-  if (target.fabric != fabric_.name())
-    co_return Status::Unimplemented("the server offers its data over `{}`; this client speaks `{}`",
-                                    target.fabric, fabric_.name());
-  endpoint_ = target.endpoint;
+  std::vector<std::string> failures;
+  for (size_t turn = 0;; ++turn) {
+    const base::Duration left = deadline == base::kNever ? base::kMaxWait : deadline - reactor_.Now();
+    if (left <= base::Duration::zero())
+      co_return Status::DeadlineExceeded("no time was left to open a session");
+    FB_CO_ASSIGN(DataTarget target,
+                 co_await rt::Offload(reactor_, threads_, [this, left] { return open_(left); }));
+    std::vector<std::string> notes = failures;
+    FB_CO_ASSIGN(const std::vector<Way> ways, WaysTo(choice_, target.endpoints, notes));
+    const Way& way = ways[std::min(turn, ways.size() - 1)];
+    const bool last = turn + 1 >= ways.size();
+    // A way that leads nowhere must not use up the time of those behind it.
+    const base::TimePoint until =
+        last ? deadline : std::min(deadline, base::DeadlineAfter(reactor_.Now(), kTryFor));
+    auto session = co_await Take(way, std::move(target.key), until);
+    if (session.ok()) {
+      path_ = fmt::format("{} to {}", way.fabric->name(), way.address);
+      path_reason_ = ReasonOf(choice_, way.fabric->name(), notes);
+    }
+    if (session.ok() || last) co_return session;
+    failures.push_back(fmt::format("{}: {}", way.fabric->name(), session.error().message()));
+  }
+}
+
+rt::Task<Result<std::unique_ptr<DataSession>>> DataPool::Take(Way way, SessionKey key,
+                                                              base::TimePoint deadline) {
   FB_CO_ASSIGN(auto endpoint,
-               co_await fabric_.Connect(reactor_, target.endpoint, EndpointOptionsOf(), deadline));
-  co_return co_await DataSession::Open(std::move(endpoint), std::move(target.key), deadline);
+               co_await way.fabric->Connect(reactor_, way.address, EndpointOptionsOf(), deadline));
+  co_return co_await DataSession::Open(std::move(endpoint), std::move(key), deadline);
 }
 
 /// A lost session goes once its last call is through.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/data_session.h"
+#include "client/mover_choice.h"
 #include "fabric/fabric.h"
 #include "rt/gate.h"
 #include "rt/sync.h"
@@ -17,11 +18,10 @@
 
 namespace forebay::client {
 
-/// Where a session's data connection goes, and its key.
+/// Where a session's data connection may go, and its key.
 struct DataTarget {
   SessionKey key;
-  std::string endpoint;  // "host:port"
-  std::string fabric;    // "tcp"
+  std::vector<control::DataEndpoint> endpoints;  // as the server offers them
 };
 
 class DataPool {
@@ -30,8 +30,7 @@ class DataPool {
   using Opener = std::function<Result<DataTarget>(base::Duration timeout)>;
 
   /// All are borrowed. `lanes` is at least 1.
-  DataPool(rt::Reactor& reactor, fabric::Fabric& fabric, rt::ThreadPool& threads, Opener open,
-           unsigned lanes);
+  DataPool(rt::Reactor& reactor, MoverChoice choice, rt::ThreadPool& threads, Opener open, unsigned lanes);
 
   /// A session of the next lane, opened if need be. It stays good as long as its gate is held
   /// (DataSession::Hold), or until the caller suspends.
@@ -54,8 +53,10 @@ class DataPool {
   /// Calls in progress fail with Unavailable(reason); returns when nothing runs any more.
   rt::Task<void> Close(Status reason);
 
-  /// The address of the last connection, empty before.
-  const std::string& endpoint() const { return endpoint_; }
+  /// How the last connection was made, for people: "tcp to 127.0.0.1:7401"; empty before.
+  const std::string& path() const { return path_; }
+  /// Why that way: a sentence without its full stop.
+  const std::string& path_reason() const { return path_reason_; }
 
  private:
   struct Lane {
@@ -66,15 +67,17 @@ class DataPool {
 
   rt::Task<Result<DataSession*>> Ready(Lane& lane, base::TimePoint deadline);
   rt::Task<Result<std::unique_ptr<DataSession>>> Open(base::TimePoint deadline);
+  rt::Task<Result<std::unique_ptr<DataSession>>> Take(Way way, SessionKey key, base::TimePoint deadline);
   void Retire(std::unique_ptr<DataSession> session);
 
   rt::Reactor& reactor_;
-  fabric::Fabric& fabric_;
+  const MoverChoice choice_;
   rt::ThreadPool& threads_;
   const Opener open_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   size_t turn_ = 0;
-  std::string endpoint_;
+  std::string path_;
+  std::string path_reason_;
   Status closed_;
   rt::Gate gate_;
 };

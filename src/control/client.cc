@@ -123,8 +123,8 @@ Result<ClientSession> ControlClient::Impl::OpenSession(base::Duration timeout) {
   session.tenant = TenantId{response.tenant()};
   session.key =
       auth::SessionKeyOf(credentials_.secret, client_nonce, server_nonce, session.id, session.tenant);
-  session.data_endpoint = response.data_endpoint();
-  session.fabric = response.fabric();
+  for (const pb::DataEndpoint& endpoint : response.data_endpoints())
+    session.data_endpoints.push_back({.fabric = endpoint.fabric(), .address = endpoint.address()});
   session.expires_in = std::chrono::milliseconds(
       std::min<uint64_t>(response.expires_in_ms(),
                          std::chrono::duration_cast<std::chrono::milliseconds>(base::kMaxWait).count()));
@@ -257,15 +257,18 @@ Result<ServerStats> ControlClient::Stats(base::Duration timeout) {
   FB_TRY(impl_->Call("Admin/Stats", impl_->admin, &pb::Admin::Stub::Stats, {}, &response, timeout));
   const uint64_t max_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(base::Duration::max()).count();
-  return ServerStats{.capacity_bytes = response.capacity_bytes(),
-                     .used_bytes = response.used_bytes(),
-                     .sessions = response.sessions(),
-                     .calls_in_progress = response.calls_in_progress(),
-                     .uptime = std::chrono::milliseconds(std::min(response.uptime_ms(), max_ms)),
-                     .device_bytes_read = response.device_bytes_read(),
-                     .device_bytes_written = response.device_bytes_written(),
-                     .device_flushes = response.device_flushes(),
-                     .cpu_us = response.cpu_us()};
+  ServerStats stats{.capacity_bytes = response.capacity_bytes(),
+                    .used_bytes = response.used_bytes(),
+                    .sessions = response.sessions(),
+                    .calls_in_progress = response.calls_in_progress(),
+                    .uptime = std::chrono::milliseconds(std::min(response.uptime_ms(), max_ms)),
+                    .device_bytes_read = response.device_bytes_read(),
+                    .device_bytes_written = response.device_bytes_written(),
+                    .device_flushes = response.device_flushes(),
+                    .cpu_us = response.cpu_us(),
+                    .traffic = {}};
+  for (const pb::FabricTraffic& traffic : response.traffic()) stats.traffic.push_back(FromMessage(traffic));
+  return stats;
 }
 
 }  // namespace forebay::control

@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "control/data_plane.h"
 #include "store/object_store.h"
 
 namespace forebay::control {
@@ -25,8 +26,7 @@ struct ClientSession {
   uint64_t id = 0;
   TenantId tenant = TenantId::kNone;
   auth::Secret key;
-  std::string data_endpoint;  // "host:port"
-  std::string fabric;         // "tcp"
+  std::vector<DataEndpoint> data_endpoints;  // as the server names them
   base::Duration expires_in{};
   uint32_t max_batch_items = 0;
   uint32_t max_message_bytes = 0;
@@ -51,6 +51,7 @@ struct ServerStats {
   uint64_t device_bytes_written = 0;
   uint64_t device_flushes = 0;
   uint64_t cpu_us = 0;  // of the server's process
+  std::vector<FabricTraffic> traffic;
 };
 
 struct BucketPage {

@@ -32,7 +32,9 @@ class ControlTest : public ::testing::Test {
     thread_ = *std::move(thread);
     arena_ = *base::Arena::Create(4 * base::kMiB);
     store_ = std::make_unique<ProbeStore>(*arena_, clock_, thread_->reactor());
-    Start({.listen = "127.0.0.1:0", .data_endpoint = "127.0.0.1:4711", .version = "1.2.3"});
+    Start({.listen = "127.0.0.1:0",
+           .data_endpoints = {{"shm", "/run/forebay.sock"}, {"tcp", "127.0.0.1:4711"}},
+           .version = "1.2.3"});
   }
   void TearDown() override {
     if (server_ != nullptr) server_->Shutdown(5s);
@@ -44,7 +46,8 @@ class ControlTest : public ::testing::Test {
                                                      .authenticator = authenticator_,
                                                      .reactors = {&thread_->reactor()},
                                                      .clock = clock_,
-                                                     .log = *log_});
+                                                     .log = *log_,
+                                                     .traffic = [this](rt::Reactor&) { return Traffic(); }});
   }
   void Start(ControlServerOptions options) {
     client_.reset();
@@ -57,6 +60,7 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<ControlClient> Connect(const auth::Credentials& credentials) {
     return *ControlClient::Create({.server = server_->address()}, credentials, clock_, random_);
   }
+  rt::Task<std::vector<FabricTraffic>> Traffic() { co_return traffic_; }
   OperationId Operation() { return OperationId::Generate(random_); }
 
   /// An object put by the store's own hand.
@@ -92,6 +96,13 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<ProbeStore> store_;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
+  const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",
+                                                .connections = 1,
+                                                .transfers_in = 2,
+                                                .transfers_out = 3,
+                                                .bytes_in = 4,
+                                                .bytes_out = 5,
+                                                .copied_bytes = 6}};
 };
 
 }  // namespace forebay::control

@@ -76,6 +76,26 @@ Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class) {
                                  static_cast<int>(bucket_class));
 }
 
+void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message) {
+  message->set_fabric(traffic.fabric);
+  message->set_connections(traffic.connections);
+  message->set_transfers_in(traffic.transfers_in);
+  message->set_transfers_out(traffic.transfers_out);
+  message->set_bytes_in(traffic.bytes_in);
+  message->set_bytes_out(traffic.bytes_out);
+  message->set_copied_bytes(traffic.copied_bytes);
+}
+
+FabricTraffic FromMessage(const pb::FabricTraffic& message) {
+  return {.fabric = message.fabric(),
+          .connections = message.connections(),
+          .transfers_in = message.transfers_in(),
+          .transfers_out = message.transfers_out(),
+          .bytes_in = message.bytes_in(),
+          .bytes_out = message.bytes_out(),
+          .copied_bytes = message.copied_bytes()};
+}
+
 Result<OperationId> OperationFrom(const std::string& bytes) {
   OperationId operation;
   if (bytes.empty()) return operation;

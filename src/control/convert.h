@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "control/data_plane.h"
 #include "store/object_store.h"
 #include "wire/control.pb.h"
 
@@ -25,6 +26,9 @@ store::ObjectInfo FromMessage(pb::Object message);
 pb::BucketClass ToMessage(store::BucketClass bucket_class);
 /// InvalidArgument for a class that this version does not know; unspecified is durable.
 Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class);
+
+void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message);
+FabricTraffic FromMessage(const pb::FabricTraffic& message);
 
 /// None when `bytes` is empty; InvalidArgument for any size but 16.
 Result<OperationId> OperationFrom(const std::string& bytes);

@@ -57,8 +57,9 @@ class ControlServer::Impl {
  public:
   Impl(Options options, Parts parts)
       : options_(std::move(options)),
-        services_(options_, parts.store, parts.sessions, parts.clock,
-                  [this] { return door_.calls_in_progress(); }),
+        services_(
+            options_, parts.store, parts.sessions, parts.clock, [this] { return door_.calls_in_progress(); },
+            std::move(parts.traffic)),
         door_(services_.Methods(), parts.authenticator, parts.reactors, parts.clock, parts.log,
               options_.max_calls) {}
   ~Impl() { Shutdown({}); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +16,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "control/data_plane.h"
 #include "rt/reactor.h"
+#include "rt/task.h"
 #include "store/object_store.h"
 
 namespace forebay::control {
@@ -27,8 +30,8 @@ constexpr base::Duration kMaxCallTime = std::chrono::minutes(2);
 
 struct ControlServerOptions {
   std::string listen = "127.0.0.1:7400";  ///< "host:port" on loopback; port 0: any free one
-  std::string data_endpoint;              ///< "host:port" of the data plane, told to those who open a session
-  std::string fabric = "tcp";
+  /// The ways to the data plane, told to those who open a session.
+  std::vector<DataEndpoint> data_endpoints;
   std::string version;  ///< told by Admin.Health
   size_t max_calls = kMaxCallsInProgress;
 };
@@ -46,6 +49,8 @@ class ControlServer {
     std::vector<rt::Reactor*> reactors;
     const base::Clock& clock;
     base::Log& log;
+    /// What the data plane moved; called on a reactor. Null: nothing is told of it.
+    std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)> traffic = nullptr;
   };
 
   /// Listens and serves. InvalidArgument for an address that is not loopback or not an address; Unavailable,

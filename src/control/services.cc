@@ -38,13 +38,14 @@ uint64_t ProcessCpuMicroseconds() {
 
 Services::Services(const ControlServerOptions& options, store::ObjectStore& store,
                    auth::SessionTable& sessions, const base::Clock& clock,
-                   std::function<size_t()> calls_in_progress)
+                   std::function<size_t()> calls_in_progress, Traffic traffic)
     : options_(options),
       store_(store),
       sessions_(sessions),
       clock_(clock),
       started_(clock.Now()),
-      calls_in_progress_(std::move(calls_in_progress)) {}
+      calls_in_progress_(std::move(calls_in_progress)),
+      traffic_(std::move(traffic)) {}
 
 MethodTable Services::Methods() {
   MethodTable table;
@@ -82,8 +83,11 @@ rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context&,
                sessions_.Open(credentials.tenant, caller.rights, credentials.secret, client_nonce));
   response.set_session_id(opened.id);
   response.set_server_nonce(opened.server_nonce.data(), opened.server_nonce.size());
-  response.set_data_endpoint(options_.data_endpoint);
-  response.set_fabric(options_.fabric);
+  for (const DataEndpoint& endpoint : options_.data_endpoints) {
+    pb::DataEndpoint& told = *response.add_data_endpoints();
+    told.set_fabric(endpoint.fabric);
+    told.set_address(endpoint.address);
+  }
   response.set_expires_in_ms(WholeMs(opened.expiry - clock_.Now()));
   response.set_tenant(static_cast<uint64_t>(credentials.tenant));
   pb::DataLimits& limits = *response.mutable_limits();
@@ -178,7 +182,7 @@ rt::Task<Status> Services::Health(const Caller&, store::Context&, const pb::Heal
   co_return Status();
 }
 
-rt::Task<Status> Services::Stats(const Caller&, store::Context&, const pb::StatsRequest&,
+rt::Task<Status> Services::Stats(const Caller&, store::Context& context, const pb::StatsRequest&,
                                  pb::StatsResponse& response) {
   const store::StoreUsage usage = store_.usage();
   response.set_capacity_bytes(usage.capacity_bytes);
@@ -190,6 +194,9 @@ rt::Task<Status> Services::Stats(const Caller&, store::Context&, const pb::Stats
   response.set_device_bytes_written(usage.device_bytes_written);
   response.set_device_flushes(usage.device_flushes);
   response.set_cpu_us(ProcessCpuMicroseconds());
+  if (traffic_ == nullptr) co_return Status();
+  for (const FabricTraffic& traffic : co_await traffic_(context.reactor))
+    ToMessage(traffic, response.add_traffic());
   co_return Status();
 }
 

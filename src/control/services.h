@@ -17,9 +17,12 @@ namespace pb = ::forebay::control::v1;
 
 class Services {
  public:
-  /// Everything is borrowed for the life of the services; `calls_in_progress` is asked by Stats.
+  using Traffic = std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)>;
+
+  /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
+  /// null, are asked by Stats.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
-           const base::Clock& clock, std::function<size_t()> calls_in_progress);
+           const base::Clock& clock, std::function<size_t()> calls_in_progress, Traffic traffic);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -54,6 +57,7 @@ class Services {
   const base::Clock& clock_;
   const base::TimePoint started_;
   const std::function<size_t()> calls_in_progress_;
+  const Traffic traffic_;
 };
 
 }  // namespace forebay::control

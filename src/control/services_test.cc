@@ -116,8 +116,8 @@ TEST_F(ServicesTest, BothEndsOfASessionHaveTheSameKey) {
   const Result<ClientSession> session = client_->OpenSession();
   ASSERT_TRUE(session.ok()) << session.status().ToString();
   EXPECT_EQ(session->tenant, TenantId::kRoot);
-  EXPECT_EQ(session->data_endpoint, "127.0.0.1:4711");
-  EXPECT_EQ(session->fabric, "tcp");
+  const std::vector<DataEndpoint> told = {{"shm", "/run/forebay.sock"}, {"tcp", "127.0.0.1:4711"}};
+  EXPECT_EQ(session->data_endpoints, told);
   EXPECT_EQ(session->expires_in, 1h);
   EXPECT_EQ(session->max_batch_items, 256U);
   EXPECT_EQ(session->max_message_bytes, 262'144U);
@@ -162,6 +162,7 @@ TEST_F(ServicesTest, StatsCount) {
   EXPECT_EQ(stats->device_bytes_written, 22U);
   EXPECT_EQ(stats->device_flushes, 33U);
   EXPECT_GT(stats->cpu_us, 0U);
+  EXPECT_EQ(stats->traffic, traffic_);
 }
 
 TEST_F(ServicesTest, BrokenFieldsAreRefused) {

@@ -123,6 +123,7 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_ASSIGN(const Witness witness, co_await ReadWitness(reactor, devices->at(0), store));
 
   std::vector<Allocator::DeviceSpace> spaces;
+  spaces.reserve(superblocks.size());
   for (const Superblock& superblock : superblocks)
     spaces.push_back({.size_bytes = superblock.size_bytes, .data_start = superblock.data_start});
   auto core = std::make_unique<Core>(*devices, *parts.arena, spaces, options, *parts.clock, *parts.log);

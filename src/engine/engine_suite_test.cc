@@ -2,8 +2,8 @@
 // The behaviour suite of ObjectStore over the engine: on twins, and on a store directory with RocksDB.
 #include <gtest/gtest.h>
 
-#include "engine/store_directory.h"
 #include "engine/engine_fixture.h"
+#include "engine/store_directory.h"
 #include "meta/temporary_directory.h"
 #include "store/store_suite.h"
 

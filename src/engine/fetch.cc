@@ -67,6 +67,7 @@ class Fetcher {
   rt::Task<Status> FetchOnce(const std::vector<BlockPart*>& missing) {
     // Memory first: who has claimed a block must not wait for memory that those hold who wait for the block.
     std::vector<size_t> sizes;
+    sizes.reserve(missing.size());
     for (const BlockPart* part : missing) sizes.push_back(Block(state_, *part).device_bytes());
     FB_CO_ASSIGN(std::vector<base::Buffer> memory,
                  co_await core_.memory.Allocate(reactor_, fetch_.deadline, std::move(sizes)));

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/rows.h"
 #include "engine/engine_fixture.h"
+#include "engine/rows.h"
 
 namespace forebay::engine {
 namespace {

@@ -87,6 +87,7 @@ rt::Task<Status> GroupCommit::Flush(rt::Reactor& reactor, uint64_t witness) {
   const std::vector<uint32_t> ids = devices_.TakeWritten();
   if (ids.size() == 1) co_return co_await FlushDevice(reactor, ids.front());
   std::vector<rt::Task<Status>> flushes;
+  flushes.reserve(ids.size());
   for (const uint32_t id : ids) flushes.push_back(FlushDevice(reactor, id));
   for (const Status& status : co_await rt::WhenAll(std::move(flushes))) FB_CO_TRY(status);
   co_return Status();
@@ -101,7 +102,7 @@ rt::Task<Status> GroupCommit::FlushDevice(rt::Reactor& reactor, uint32_t id) {
 
 Status GroupCommit::Fail(std::string_view what, const Status& status) {
   const auto now = std::chrono::time_point_cast<std::chrono::seconds>(clock_.WallNow());
-  const Status failure = Status::FailedPrecondition(
+  Status failure = Status::FailedPrecondition(
       "the store is read-only: {} failed at {:%Y-%m-%d %H:%M:%S} UTC ({}); restart the server to "
       "read the media again",
       what, fmt::gmtime(now.time_since_epoch().count()), status.ToString());

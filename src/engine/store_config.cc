@@ -37,17 +37,22 @@ std::string Quote(std::string_view text) {
 
 /// `text` begins with a quote. False when it is not one string in quotes, with at most a comment behind it.
 bool Unquote(std::string_view text, std::string* out) {
+  bool escaped = false;
   for (size_t i = 1; i < text.size(); ++i) {
     const char c = text[i];
+    if (escaped) {
+      if (c != '"' && c != '\\') return false;
+      escaped = false;
+      out->push_back(c);
+      continue;
+    }
     if (c == '"') {
       const std::string_view rest = Trim(text.substr(i + 1));
       return rest.empty() || rest.front() == '#';
     }
     if (static_cast<unsigned char>(c) < 0x20) return false;
-    if (c == '\\') {
-      if (++i == text.size() || (text[i] != '"' && text[i] != '\\')) return false;
-    }
-    out->push_back(text[i]);
+    escaped = c == '\\';
+    if (!escaped) out->push_back(c);
   }
   return false;
 }

@@ -124,10 +124,12 @@ rt::Task<Result<Superblock>> ReadSuperblock(rt::Reactor& reactor, device::Device
                                          device.size_bytes(), kMinDeviceBytes);
   Result<Superblock> first = co_await ReadSuperblockAt(reactor, device, kSuperblockOffset);
   if (first.ok()) co_return first;
-  // One that says it is of a newer format may have a wrong bit there: what changes a format changes the copy first.
+  // One that says it is of a newer format may have a wrong bit there: what changes a format changes the copy
+  // first.
   Result<Superblock> copy = co_await ReadSuperblockAt(reactor, device, kSuperblockCopyOffset);
   if (copy.ok()) co_return copy;
-  const bool newer = first.error().code() != Code::kFailedPrecondition && copy.error().code() == Code::kFailedPrecondition;
+  const bool newer =
+      first.error().code() != Code::kFailedPrecondition && copy.error().code() == Code::kFailedPrecondition;
   co_return newer ? copy : first;
 }
 

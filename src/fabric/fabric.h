@@ -50,11 +50,28 @@ struct EndpointOptions {
 struct EndpointStats {
   uint64_t messages_sent = 0;
   uint64_t messages_received = 0;
-  uint64_t bytes_written = 0;     // one-sided, by us, delivered
-  uint64_t bytes_read = 0;        // one-sided, by us
+  uint64_t writes = 0;            // one-sided, by us, delivered
+  uint64_t reads = 0;
+  uint64_t bytes_written = 0;     // by these
+  uint64_t bytes_read = 0;
+  uint64_t copied_bytes = 0;      // of these, by this side's processor, the kernel included; none where an adapter moves them
   uint64_t peer_bytes_written = 0;
   uint64_t peer_bytes_read = 0;
   uint64_t refused = 0;           // the peer's transfers that broke a region's rules
+
+  EndpointStats& operator+=(const EndpointStats& other) {
+    messages_sent += other.messages_sent;
+    messages_received += other.messages_received;
+    writes += other.writes;
+    reads += other.reads;
+    bytes_written += other.bytes_written;
+    bytes_read += other.bytes_read;
+    copied_bytes += other.copied_bytes;
+    peer_bytes_written += other.peer_bytes_written;
+    peer_bytes_read += other.peer_bytes_read;
+    refused += other.refused;
+    return *this;
+  }
 };
 
 class Endpoint {

@@ -150,6 +150,7 @@ Measured OneSided(Way way, double seconds) {
                                  base::kNever));
   });
   std::vector<base::Buffer> buffers;
+  buffers.reserve(kDepth);
   for (int i = 0; i < kDepth; ++i) buffers.push_back(Must(arena->Allocate(kBlock)));
   uint64_t bytes = 0;
   const Meter meter;
@@ -165,6 +166,7 @@ Measured OneSided(Way way, double seconds) {
       }
     };
     std::vector<rt::Task<void>> workers;
+    workers.reserve(kDepth);
     for (size_t i = 0; i < kDepth; ++i) workers.push_back(worker(i));
     co_await rt::WhenAll(std::move(workers));
   });
@@ -257,6 +259,7 @@ void ReportIdle() {
 void Report(const char* what, const char* unit, const std::vector<Measured>& limit, const std::vector<Measured>& ours) {
   const auto median = [](const std::vector<Measured>& all, double Measured::*field) {
     std::vector<double> values;
+    values.reserve(all.size());
     for (const Measured& one : all) values.push_back(one.*field);
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];

@@ -215,8 +215,12 @@ void MemoryEndpoint::OnAnswer(uint64_t id, Refusal refusal, const Bytes& data) {
   if (transfer == nullptr) return;
   if (refusal == Refusal::kNone && transfer->kind == Transfer::Kind::kRead) {
     if (!transfer->abandoned && !data.empty()) std::memcpy(transfer->destination.data(), data.data(), data.size());
+    ++stats_.reads;
     stats_.bytes_read += transfer->length;
+    stats_.copied_bytes += transfer->length;
   } else if (refusal == Refusal::kNone) {
+    ++stats_.writes;
+    stats_.copied_bytes += transfer->length;
     stats_.bytes_written += transfer->length;
   }
   transfers_.Answer(transfer, RefusalStatus(refusal, transfer->offset, transfer->length));

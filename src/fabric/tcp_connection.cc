@@ -189,6 +189,7 @@ void TcpConnection::Break(Status reason) {
 EndpointStats TcpConnection::stats() const {
   EndpointStats stats = stats_;
   stats.refused = regions_.refused();
+  stats.copied_bytes = stats.bytes_written + stats.bytes_read;  // the kernel, into and out of the socket
   return stats;
 }
 

@@ -151,7 +151,10 @@ Status TcpConnection::OnWriteDone(const FrameHeader& header) {
   Transfer* transfer = transfers_.Find(header.id);
   if (transfer == nullptr || transfer->kind != Transfer::Kind::kWrite) return Lie("an answer to a write that is not");
   const auto refusal = static_cast<Refusal>(header.code);
-  if (refusal == Refusal::kNone) stats_.bytes_written += transfer->length;
+  if (refusal == Refusal::kNone) {
+    ++stats_.writes;
+    stats_.bytes_written += transfer->length;
+  }
   transfers_.Answer(transfer, RefusalStatus(refusal, transfer->offset, transfer->length));
   return Status();
 }
@@ -176,6 +179,7 @@ Status TcpConnection::OnReadDone(const FrameHeader& header) {
   const auto refusal = static_cast<Refusal>(header.code);
   if (refusal == Refusal::kNone) {
     if (transfer->received != transfer->length) return Lie("the end of a read before all of its data");
+    ++stats_.reads;
     stats_.bytes_read += transfer->length;
   }
   transfers_.Answer(transfer, RefusalStatus(refusal, transfer->offset, transfer->length));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/rocks_log_check.h"
 
-#include <rocksdb/file_system.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <memory>
 #include <optional>
 #include <vector>
+
+#include <rocksdb/file_system.h>
 
 #include "base/checksum.h"
 #include "base/codec.h"
@@ -40,8 +40,8 @@ constexpr std::array<uint32_t, 256> kRemainders = [] {
   return remainders;
 }();
 
-/// The byte of `size` bytes in which one bit, changed, changes their CRC32C by `difference`. CRCs are linear: what a bit does
-/// depends on its distance from the end alone, and no two bits of so few bytes do the same.
+/// The byte of `size` bytes in which one bit, changed, changes their CRC32C by `difference`. CRCs are linear:
+/// what a bit does depends on its distance from the end alone, and no two bits of so few bytes do the same.
 std::optional<size_t> FindBit(size_t size, uint32_t difference) {
   std::array<uint32_t, 8> effects{};
   for (size_t bit = 0; bit < 8; ++bit) effects[bit] = kRemainders[size_t{1} << bit];
@@ -67,11 +67,14 @@ class Place {
   bool Whole() const { return Fits(length_) && MaskChecksum(Checksum(length_)) == checksum_; }
   uint64_t size() const { return kHeaderBytes + length_; }
 
-  /// False when a power cut may have left this: a beginning of a record, or sectors of it that were never written.
+  /// False when a power cut may have left this: a beginning of a record, or sectors of it that were never
+  /// written.
   bool Damaged() const {
     const std::optional<size_t> flipped = FindFlipped();
-    if (flipped) return !NeverWritten(*flipped);  // the one bit of a sector may have been all there was to write
-    if (!Fits(length_) && offset_ / kBlockBytes == (offset_ + kHeaderBytes + length_ - 1) / kBlockBytes) return false;
+    if (flipped)
+      return !NeverWritten(*flipped);  // the one bit of a sector may have been all there was to write
+    if (!Fits(length_) && offset_ / kBlockBytes == (offset_ + kHeaderBytes + length_ - 1) / kBlockBytes)
+      return false;
     for (size_t at = 0; at < end(); at = SectorEnd(at))
       if (NeverWritten(at)) return false;
     return true;
@@ -94,7 +97,8 @@ class Place {
     if (!Fits(length_)) return std::nullopt;
     const uint32_t wrong = MaskChecksum(Checksum(length_)) ^ checksum_;
     if (std::has_single_bit(wrong)) return static_cast<size_t>(std::countr_zero(wrong)) / 8;
-    const std::optional<size_t> found = FindBit(size() - kTypeAt, Checksum(length_) ^ UnmaskChecksum(checksum_));
+    const std::optional<size_t> found =
+        FindBit(size() - kTypeAt, Checksum(length_) ^ UnmaskChecksum(checksum_));
     if (!found) return std::nullopt;
     return kTypeAt + *found;
   }
@@ -130,8 +134,10 @@ Status CheckLog(const std::string& path, uint64_t file_size, const ReadLog& read
         continue;
       }
       if (!place.Damaged()) return {};  // the end, for RocksDB too
-      return Status::DataLoss("{}: the record at byte {} of this log of the metadata is damaged, and no power cut leaves it "
-                              "like that; restore the metadata from a backup", path, block + at);
+      return Status::DataLoss(
+          "{}: the record at byte {} of this log of the metadata is damaged, and no power cut leaves it "
+          "like that; restore the metadata from a backup",
+          path, block + at);
     }
   }
   return {};
@@ -143,11 +149,12 @@ Status CheckLogs(const RocksSetup& setup, const std::string& path) {
   FB_TRY(FromRocks(setup.file_system->GetChildren(path, io, &children, nullptr), path));
   for (const std::string& child : children) {
     if (!child.ends_with(".log")) continue;
-    const std::string name = path + "/" + child;
+    const std::string name = fmt::format("{}/{}", path, child);
     uint64_t size = 0;
     FB_TRY(FromRocks(setup.file_system->GetFileSize(name, io, &size, nullptr), name));
     std::unique_ptr<rocksdb::FSRandomAccessFile> file;
-    FB_TRY(FromRocks(setup.file_system->NewRandomAccessFile(name, rocksdb::FileOptions(), &file, nullptr), name));
+    FB_TRY(FromRocks(setup.file_system->NewRandomAccessFile(name, rocksdb::FileOptions(), &file, nullptr),
+                     name));
     FB_TRY(CheckLog(name, size, [&](uint64_t offset, uint64_t length) -> Result<std::string> {
       std::string bytes(length, '\0');
       rocksdb::Slice got;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/rocks_log_check.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "meta/rocks_meta_store.h"
@@ -26,7 +26,8 @@ std::string MakeLog(const std::vector<std::string>& values) {
     const auto reactor = *rt::Reactor::Create();
     const auto store = *RocksMetaStore::Open({.path = directory.path() + "/meta", .create = true}, nullptr);
     for (const std::string& value : values) {
-      const Status status = reactor->BlockOn(store->Commit(*reactor, PutOne(Family::kInline, "a key", value)));
+      const Status status =
+          reactor->BlockOn(store->Commit(*reactor, PutOne(Family::kInline, "a key", value)));
       EXPECT_TRUE(status.ok()) << status.ToString();
     }
   }
@@ -126,7 +127,8 @@ TEST(LogCheckTest, ARefusalNamesTheLogAndThePlace) {
   const std::string before = MakeLog({"before"});
   const std::string log = MakeLog({"before", "after"});
   const Status status = Check(Flip(log, (before.size() + 20) * 8));
-  EXPECT_NE(status.message().find(fmt::format("7.log: the record at byte {} ", before.size())), std::string_view::npos)
+  EXPECT_NE(status.message().find(fmt::format("7.log: the record at byte {} ", before.size())),
+            std::string_view::npos)
       << status.ToString();
 }
 

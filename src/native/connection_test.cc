@@ -358,9 +358,50 @@ TEST_F(ConnectionTest, TheDeadlineEndsARequest) {
 }
 
 TEST_F(ConnectionTest, AServerWithoutRoomForAChunkDoesNotStart) {
-  Server small({.listen = "anywhere:0", .window_bytes = 2 * base::kMiB - 1}, fabric_, store_, sessions_,
+  Server small({.window_bytes = 2 * base::kMiB - 1}, {{fabric_, "anywhere:0"}}, store_, sessions_,
                {reactor_.get(), reactor_.get()}, *log_);
   EXPECT_EQ(Do(small.Start()).code(), Code::kInvalidArgument);
+}
+
+// ---- several ways in ----
+
+TEST_F(ConnectionTest, AServerListensOnEachWayAndCountsWhatWentOverIt) {
+  Server both({}, {{memory_fabric_, "here:0"}, {memory_fabric_, "there:0"}}, store_, sessions_,
+              {reactor_.get()}, *log_);
+  ASSERT_EQ(Do(both.Start()).ToString(), "OK");
+  ASSERT_EQ(both.addresses().size(), 2u);
+  reactor_->BlockOn([this, &both]() -> rt::Task<void> {
+    co_await Store("a", Pattern(40'000, 1));
+    auto endpoint = co_await memory_fabric_.Connect(*reactor_, both.addresses()[1], {}, base::kNever);
+    TestPeer peer(*std::move(endpoint), OpenSession());
+    EXPECT_EQ((co_await peer.Hello()).ToString(), "OK");
+    Bytes memory(40'000);
+    const GetRequest get{false,
+                         peer.Offer(memory, Direction::kPeerWrites),
+                         {{.bucket = "models", .key = "a", .length = memory.size()}}};
+    EXPECT_EQ((co_await peer.Call(Type::kGet, get)).status().ToString(), "OK");
+    std::vector<Traffic> traffic = co_await both.AskTraffic(*reactor_);
+    EXPECT_EQ(traffic[0].connections, 0u);
+    EXPECT_EQ(traffic[0].stats.bytes_written, 0u);
+    EXPECT_EQ(traffic[1].connections, 1u);
+    EXPECT_EQ(traffic[1].stats.writes, 1u);
+    EXPECT_EQ(traffic[1].stats.bytes_written, 40'000u);
+    co_await peer.endpoint->Fence(Status::Unavailable("gone"));
+    while (both.connections() != 0) co_await reactor_->Yield();
+    traffic = co_await both.AskTraffic(*reactor_);
+    EXPECT_EQ(traffic[1].connections, 0u);
+    EXPECT_EQ(traffic[1].stats.bytes_written, 40'000u);  // counts go on without the connection
+  });
+  Do(both.Stop(base::Duration::zero()));
+}
+
+TEST_F(ConnectionTest, AServerThatCannotListenOnOneWayListensOnNone) {
+  Server taken({}, {{memory_fabric_, "free:0"}, {memory_fabric_, server_.addresses().front()}}, store_,
+               sessions_, {reactor_.get()}, *log_);
+  const Status status = Do(taken.Start());
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("memory"), std::string_view::npos) << status.ToString();
+  EXPECT_TRUE(taken.addresses().empty());
 }
 
 // ---- the server's end ----
@@ -390,7 +431,8 @@ TEST_F(ConnectionTest, StopLetsRequestsFinishAndTakesNoNewOnes) {
     co_await ExpectFenced(peer, "stopped");
     co_await stopping.Close();
     EXPECT_EQ(server_.connections(), 0u);
-    const auto late = co_await memory_fabric_.Connect(*reactor_, server_.address(), {}, base::kNever);
+    const auto late =
+        co_await memory_fabric_.Connect(*reactor_, server_.addresses().front(), {}, base::kNever);
     EXPECT_FALSE(late.ok());
   });
 }

@@ -38,7 +38,7 @@ class NativeTest : public testing::Test {
         sessions_(clock_, random_),
         memory_fabric_(random_),
         fabric_(memory_fabric_, *reactor_),
-        server_(With(std::move(options)), fabric_, store_, sessions_, {reactor_.get()}, *log_) {
+        server_(std::move(options), {{fabric_, "anywhere:0"}}, store_, sessions_, {reactor_.get()}, *log_) {
     EXPECT_EQ(Do(server_.Start()).ToString(), "OK");
     EXPECT_EQ(Do(store_.CreateBucket(context_, {.name = "models"})).ToString(), "OK");
   }
@@ -63,7 +63,7 @@ class NativeTest : public testing::Test {
   }
   /// A connection that has said nothing yet.
   rt::Task<std::unique_ptr<TestPeer>> Connect(auth::OpenedSession session) {
-    auto endpoint = co_await memory_fabric_.Connect(*reactor_, server_.address(), {}, base::kNever);
+    auto endpoint = co_await memory_fabric_.Connect(*reactor_, server_.addresses().front(), {}, base::kNever);
     EXPECT_TRUE(endpoint.ok()) << endpoint.status().ToString();
     co_return std::make_unique<TestPeer>(*std::move(endpoint), session);
   }
@@ -110,10 +110,6 @@ class NativeTest : public testing::Test {
   const store::Context context_{.reactor = *reactor_};
 
  private:
-  static ServerOptions With(ServerOptions options) {
-    options.listen = "anywhere:0";
-    return options;
-  }
 };
 
 }  // namespace forebay::native

@@ -13,8 +13,7 @@
 namespace forebay::native {
 
 struct ServerOptions {
-  std::string listen = "127.0.0.1:0";  // port 0: the system chooses
-  std::string name = "forebay";        // told to clients; at most wire::kMaxPeerNameBytes
+  std::string name = "forebay";  // told to clients; at most wire::kMaxPeerNameBytes
   uint32_t max_connections = 20'000;
   uint32_t max_requests = 256;  // in flight on one connection; more are refused at once
   uint32_t max_streams = 16;    // puts of unknown size on one connection

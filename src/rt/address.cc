@@ -90,6 +90,14 @@ bool SocketAddress::is_loopback() const {
   }
 }
 
+bool SocketAddress::is_wildcard() const {
+  switch (family()) {
+    case AF_INET: return AsV4(*this).sin_addr.s_addr == htonl(INADDR_ANY);
+    case AF_INET6: return IN6_IS_ADDR_UNSPECIFIED(&AsV6(*this).sin6_addr);
+    default: return false;
+  }
+}
+
 std::string SocketAddress::ToString() const {
   std::array<char, INET6_ADDRSTRLEN> text{};
   switch (family()) {

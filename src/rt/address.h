@@ -35,6 +35,7 @@ class SocketAddress {
   int family() const { return storage_.ss_family; }
   uint16_t port() const;
   bool is_loopback() const;
+  bool is_wildcard() const;  ///< 0.0.0.0 or ::, every address of this machine: nobody can connect to it by this name
   /// "127.0.0.1:7400", "[::1]:7400".
   std::string ToString() const;
 

@@ -58,12 +58,12 @@ class ClientTest : public testing::Test {
   }
 
   void StartServer(const std::string& listen = "127.0.0.1:0") {
-    data_ =
-        std::make_unique<native::Server>(native::ServerOptions{.listen = "127.0.0.1:0"}, fabric_, store_,
-                                         sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
+    data_ = std::make_unique<native::Server>(
+        native::ServerOptions{}, std::vector<native::ListenOn>{{fabric_, "127.0.0.1:0"}}, store_, sessions_,
+        std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
     EXPECT_EQ(thread_->Run([this] { return data_->Start(); }).ToString(), "OK");
     auto control = control::ControlServer::Start(
-        {.listen = listen, .data_endpoint = data_->address(), .fabric = "tcp", .version = "test"},
+        {.listen = listen, .data_endpoints = {{"tcp", data_->addresses().front()}}, .version = "test"},
         {.store = store_,
          .sessions = sessions_,
          .authenticator = authenticator_,
@@ -147,7 +147,8 @@ TEST_F(ClientTest, BucketsAndHealth) {
   EXPECT_TRUE(health->writable);
   EXPECT_EQ(health->version, "test");
   EXPECT_EQ(health->capacity_bytes, 256 * base::kMiB);
-  EXPECT_EQ(client->path(), "tcp to " + data_->address());
+  EXPECT_EQ(client->path(), "tcp to " + data_->addresses().front());
+  EXPECT_EQ(client->path_reason().find("tcp is the best that both sides have"), 0u) << client->path_reason();
 }
 
 TEST_F(ClientTest, AMissingBucketNamesTheCommand) {

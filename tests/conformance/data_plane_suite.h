@@ -63,10 +63,10 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
         log_(base::Log::Discard()),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
-        server_({.listen = GetParam().address}, *fabric_, store_, sessions_, Reactors(two_reactors), *log_),
+        server_({}, {{*fabric_, GetParam().address}}, store_, sessions_, Reactors(two_reactors), *log_),
         pool_(
-            client_thread_->reactor(), *fabric_, threads_, [this](base::Duration) { return OpenSession(); },
-            lanes) {
+            client_thread_->reactor(), client::MoverChoice::Only(*fabric_), threads_,
+            [this](base::Duration) { return OpenSession(); }, lanes) {
     EXPECT_EQ(server_thread_->Run([this] { return server_.Start(); }).ToString(), "OK");
     EXPECT_EQ(
         server_thread_->Run([this] { return store_.CreateBucket(context_, {.name = "models"}); }).ToString(),
@@ -89,8 +89,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
               sessions_.Open(TenantId::kRoot, auth::RightSet::All(), secret_, {}));
     ++sessions_opened_;
     return client::DataTarget{.key = {.id = opened.id, .tenant = TenantId::kRoot, .key = opened.key},
-                              .endpoint = server_.address(),
-                              .fabric = std::string(fabric_->name())};
+                              .endpoints = {{std::string(fabric_->name()), server_.addresses().front()}}};
   }
   base::TimePoint In(base::Duration wait) const { return clock_.Now() + wait; }
 

@@ -316,6 +316,33 @@ class ManyObjectsTest(CommandTest):
         self.assertEqual(self.forebay("ls", "box/many/k000001", "-r").lines, expected[1000:2000])
 
 
+class DoctorTest(CommandTest):
+    def doctor(self):
+        findings = self.forebay("doctor", "--json").json_lines
+        return {finding["what"]: finding for finding in findings}
+
+    def test_it_names_the_path_and_counts_what_went_over_it(self):
+        self.assertEqual(self.doctor()["moved by tcp"]["found"],
+                         "in 0 B (0 transfers), out 0 B (0 transfers), of that copied by the server 0 B")
+        self.put("a", bytes(3 * MIB))
+        self.forebay("--fabric", "tcp", "get", "box/a", "a")
+        found = self.doctor()
+        self.assertEqual(found["path"]["found"], f"tcp to {self.server.data}")
+        self.assertEqual(found["moved by tcp"]["found"],
+                         "in 3.0 MiB (3 transfers), out 3.0 MiB (3 transfers), of that copied by the server 6.0 MiB")
+        for what in ("io_uring", "memlock", "RDMA", "tcp"):
+            self.assertNotEqual(found[what]["found"], "", what)
+
+    def test_without_a_server_it_tells_the_rest(self):
+        self.server.terminate()
+        text = self.forebay("doctor").text
+        self.assertIn("movers, best first", text)
+        self.assertIn("forebay serve", text)
+
+    def test_a_fabric_that_is_none_is_refused_with_those_there_are(self):
+        self.fails("--fabric", "pigeon", "ls", saying=["`pigeon`", "tcp"])
+
+
 class NamespaceTest(CommandTest):
     def test_stat(self):
         self.put("a", b"123456789", "--metadata", "k=v")

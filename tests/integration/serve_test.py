@@ -111,7 +111,28 @@ class RefusalTest(ForebayTest):
         for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:7400", "10.0.0.1:0"):
             self.refused("--listen", address, saying=[address, "loopback"])
             self.refused("--listen", "127.0.0.1:0", "--data-listen", address, saying=[address, "loopback"])
+            self.refused("--listen", "127.0.0.1:0", "--fabric", f"tcp={address}", saying=[address, "--allow-plaintext"])
+            self.refused("--listen", address, "--allow-plaintext", saying=[address, "loopback"])
         self.assertFalse((self.directory / "refused").exists(), "nothing is made before the options are known to be good")
+
+    def test_data_beyond_loopback_when_plaintext_is_allowed(self):
+        self.refused("--data-listen", "0.0.0.0:0", "--allow-plaintext", saying=["0.0.0.0", "reach"])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("192.0.2.1", 9))  # sends nothing; tells by which address this machine would go out
+            except OSError as error:
+                self.skipTest(f"this machine has no address beyond loopback: {error}")
+            host = probe.getsockname()[0]
+        server = self.start_server("open", options=["--data-listen", f"{host}:0", "--allow-plaintext"])
+        self.assertTrue(server.data.startswith(host + ":"), server.data)
+        self.forebay("bucket", "create", "box")
+        self.forebay("put", "-", "box/a", input=b"over the network")
+        self.assertEqual(self.forebay("cat", "box/a").bytes, b"over the network")
+
+    def test_fabrics_that_are_none(self):
+        self.refused("--fabric", "pigeon", saying=["`pigeon`", "tcp"])
+        self.refused("--fabric", "tcp=", saying=["address"])
+        self.refused("--fabric", "tcp", "--fabric", "tcp=127.0.0.1:0", saying=["twice"])
 
     def test_malformed_options(self):
         for options in (["--listen", "127.0.0.1"], ["--listen", "127.0.0.1:99999"], ["--listen", "localhost:http"],
