@@ -18,7 +18,6 @@ namespace {
 using bench::Case;
 using bench::CaseReport;
 using bench::Heat;
-using bench::LimitKind;
 using bench::Operation;
 
 struct BenchArguments {

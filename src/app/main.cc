@@ -8,11 +8,11 @@
 #include "app/invocation.h"
 
 int main(int argc, char** argv) {
-  using namespace forebay::app;
+  namespace app = forebay::app;
   std::signal(SIGPIPE,
               SIG_IGN);  // a reader that went away is an error of that write, not the end of the process
 
-  Invocation invocation;
+  app::Invocation invocation;
   CLI::App root{
       "Forebay: an RDMA-first object store and storage front for GPU clusters.\n"
       "Objects are written BUCKET/KEY. `forebay serve DIR` starts a server; the other commands find it by\n"
@@ -29,18 +29,18 @@ int main(int argc, char** argv) {
       "How payload moves: a name that `forebay doctor` shows (default: FOREBAY_FABRIC, else the best "
       "that both sides have)");
   root.add_flag("--json", invocation.json, "Print JSON, one object a line");
-  AddServeCommand(root, invocation);
-  AddTransferCommands(root, invocation);
-  AddNamespaceCommands(root, invocation);
-  AddBucketCommands(root, invocation);
-  AddStoreCommands(root, invocation);
-  AddBenchCommands(root, invocation);
-  AddDoctorCommand(root, invocation);
+  app::AddServeCommand(root, invocation);
+  app::AddTransferCommands(root, invocation);
+  app::AddNamespaceCommands(root, invocation);
+  app::AddBucketCommands(root, invocation);
+  app::AddStoreCommands(root, invocation);
+  app::AddBenchCommands(root, invocation);
+  app::AddDoctorCommand(root, invocation);
 
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return root.exit(error) == 0 ? kDone : kWrongUsage;
+    return root.exit(error) == 0 ? app::kDone : app::kWrongUsage;
   }
   return invocation.run();
 }

@@ -161,6 +161,7 @@ struct Server::Parts {
 
 std::vector<rt::Reactor*> Server::Parts::ReactorPointers() const {
   std::vector<rt::Reactor*> pointers;
+  pointers.reserve(reactors.size());
   for (const auto& thread : reactors) pointers.push_back(&thread->reactor());
   return pointers;
 }

@@ -58,22 +58,24 @@ std::expected<std::unique_ptr<Client>, Error> ConnectWithin(const Invocation& in
   return client;
 }
 
-/// "FIRST-LAST" (both included), "FIRST-" or "-COUNT" is not taken: the size is not known here.
+/// A number that is all of `text`.
+std::optional<uint64_t> ParseNumber(std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
+  return error == std::errc() && end == text.end() ? std::optional(number) : std::nullopt;
+}
+
+/// "FIRST-LAST", both included, or "FIRST-" for all from there. "-COUNT" is not taken: the size is not known here.
 bool ParseRange(std::string_view text, GetOptions* options) {
   const size_t dash = text.find('-');
-  if (dash == std::string_view::npos || dash == 0) return false;
-  uint64_t first = 0;
-  const auto [first_end, first_error] = std::from_chars(text.data(), text.data() + dash, first);
-  if (first_error != std::errc() || first_end != text.data() + dash) return false;
-  options->offset = first;
+  if (dash == std::string_view::npos) return false;
+  const std::optional<uint64_t> first = ParseNumber(text.substr(0, dash));
+  if (!first) return false;
+  options->offset = *first;
   if (dash + 1 == text.size()) return true;
-  uint64_t last = 0;
-  const auto [last_end, last_error] =
-      std::from_chars(text.data() + dash + 1, text.data() + text.size(), last);
-  if (last_error != std::errc() || last_end != text.data() + text.size() || last < first ||
-      last == UINT64_MAX)
-    return false;
-  options->length = last - first + 1;
+  const std::optional<uint64_t> last = ParseNumber(text.substr(dash + 1));
+  if (!last || *last < *first || *last == UINT64_MAX) return false;
+  options->length = *last - *first + 1;
   return true;
 }
 

@@ -197,6 +197,7 @@ rt::Task<Result<uint64_t>> WriteRounds(rt::Reactor& reactor, int fd, size_t bloc
   uint64_t writes = 0;
   while (reactor.Now() < until) {
     std::vector<rt::Task<Status>> round;
+    round.reserve(depth);
     for (unsigned i = 0; i < depth; ++i)
       round.push_back(WriteOnce(reactor, fd, block.get(), block_bytes, (writes + i) % blocks * block_bytes));
     for (const Status& status : co_await rt::WhenAll(std::move(round))) FB_CO_TRY(status);
@@ -250,6 +251,7 @@ Result<Limit> MeasureEcho(size_t request_bytes, size_t reply_bytes, unsigned con
   const Stopwatch watch;
   auto served = server->Submit([&server_ends, request_bytes, reply_bytes]() -> rt::Task<std::vector<Status>> {
     std::vector<rt::Task<Status>> tasks;
+    tasks.reserve(server_ends.size());
     for (rt::TcpStream& stream : server_ends)
       tasks.push_back(ServeEcho(std::move(stream), request_bytes, reply_bytes));
     co_return co_await rt::WhenAll(std::move(tasks));
@@ -258,6 +260,7 @@ Result<Limit> MeasureEcho(size_t request_bytes, size_t reply_bytes, unsigned con
   const auto asked = client->Run([&]() -> rt::Task<std::vector<Result<uint64_t>>> {
     std::vector<rt::Task<Result<uint64_t>>> tasks;
     const base::TimePoint until = reactor.Now() + duration;
+    tasks.reserve(client_ends.size());
     for (rt::TcpStream& stream : client_ends)
       tasks.push_back(AskEcho(reactor, std::move(stream), request_bytes, reply_bytes, until));
     co_return co_await rt::WhenAll(std::move(tasks));
@@ -281,6 +284,7 @@ Result<Limit> MeasureDeviceRead(const std::string& directory, size_t block_bytes
   const auto results = reactor->BlockOn([&]() -> rt::Task<std::vector<Result<uint64_t>>> {
     std::vector<rt::Task<Result<uint64_t>>> tasks;
     const base::TimePoint until = reactor->Now() + duration;
+    tasks.reserve(depth);
     for (unsigned i = 0; i < depth; ++i)
       tasks.push_back(ReadRandomly(*reactor, fd.get(), block_bytes, blocks, i + 1, until));
     co_return co_await rt::WhenAll(std::move(tasks));
