@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ namespace forebay::device {
 struct DeviceMaker {
   std::string name;
   std::function<std::unique_ptr<Device>(uint64_t size_bytes)> make;
+  friend void PrintTo(const DeviceMaker& maker, std::ostream* out) { *out << maker.name; }
 };
 
 /// `size` aligned bytes, each of them `fill`.

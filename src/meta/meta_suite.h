@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ class MetaPlace {
 struct MetaMaker {
   std::string name;
   std::function<std::unique_ptr<MetaPlace>()> make;
+  friend void PrintTo(const MetaMaker& maker, std::ostream* out) { *out << maker.name; }
 };
 
 class MetaSuite : public ::testing::TestWithParam<MetaMaker> {
