@@ -224,10 +224,10 @@ Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() const {
   FB_ASSIGN(const std::string tcp, DataListenAddress(options));
   std::vector<native::ListenOn> ways;
   for (const std::string& text : options.fabrics) {
-    FB_ASSIGN(FabricOption option, ParseFabricOption(text));
+    FB_ASSIGN(const FabricOption option, ParseFabricOption(text));
     fabric::Fabric* const fabric = movers->Find(option.name);
     if (fabric == nullptr) return movers->WhyNot(option.name);
-    ways.push_back({.fabric = *fabric, .address = option.address.empty() ? tcp : std::move(option.address)});
+    ways.push_back({.fabric = *fabric, .address = option.address.empty() ? tcp : option.address});
   }
   if (!ways.empty()) return ways;
   for (fabric::Fabric* const fabric : movers->automatic())
