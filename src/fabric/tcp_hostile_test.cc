@@ -19,7 +19,7 @@
 #include "fabric/region_table.h"
 #include "fabric/tcp_fabric.h"
 #include "fabric/tcp_frames.h"
-#include "fabric/tcp_listener.h"
+#include "fabric/stream_listener.h"
 #include "rt/when_all.h"
 
 namespace forebay::fabric {
@@ -438,7 +438,7 @@ TEST_P(TcpHostileTest, AnotherVersionGetsOurPreambleAndNoMore) {
 
 TEST_P(TcpHostileTest, SilentConnectionsNeitherHoldUpOthersNorStay) {
   std::vector<RawPeer> silent;
-  for (size_t i = 0; i < TcpFabricListener::kMaxWaiting + 50; ++i) {
+  for (size_t i = 0; i < StreamListener::kMaxWaiting + 50; ++i) {
     silent.push_back(RawPeer::Connect(listener_->address()));
     silent.back().Send(Bytes(1, std::byte{0x46}));
   }
