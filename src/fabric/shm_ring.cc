@@ -60,13 +60,14 @@ bool IsNewSleep(uint64_t wait, uint64_t& rung) {
 ShmRingWriter::ShmRingWriter(MutableByteView own, ByteView peer)
     : own_(ControlOf(own)), peer_(ControlOf(peer)), ring_(own.subspan(kShmControlBytes)) {}
 
-Result<size_t> ShmRingWriter::Room() const {
-  const uint64_t used = written_ - peer_.taken.load(std::memory_order_acquire);
-  if (used > ring_.size()) {
-    return Status::InvalidArgument("the peer broke the protocol: it took {} bytes of a ring that got {}",
-                                   written_ - used, written_);
+Result<size_t> ShmRingWriter::Room() {
+  const uint64_t taken = peer_.taken.load(std::memory_order_acquire);
+  if (taken < peer_taken_ || taken > written_) {
+    return Status::InvalidArgument("the peer broke the protocol: it took {} bytes, after {}, of {}", taken,
+                                   peer_taken_, written_);
   }
-  return ring_.size() - used;
+  peer_taken_ = taken;
+  return ring_.size() - (written_ - taken);
 }
 
 size_t ShmRingWriter::Put(std::span<const iovec> pieces, size_t skip, size_t room) {
@@ -99,13 +100,16 @@ uint64_t ShmRingReader::Written() const {
   return frozen_ ? last_ : peer_.written.load(std::memory_order_acquire);
 }
 
-Result<size_t> ShmRingReader::Available() const {
-  const uint64_t available = Written() - taken_;
-  if (available > ring_.size()) {
-    return Status::InvalidArgument("the peer broke the protocol: {} bytes wait in its ring of {}", available,
-                                   ring_.size());
+Result<size_t> ShmRingReader::Available() {
+  const uint64_t written = Written();
+  if (written < peer_written_ || written - taken_ > ring_.size()) {
+    return Status::InvalidArgument(
+        "the peer broke the protocol: it wrote {} bytes, after {}, of which {} were taken, to a ring "
+        "of {}",
+        written, peer_written_, taken_, ring_.size());
   }
-  return available;
+  peer_written_ = written;
+  return written - taken_;
 }
 
 size_t ShmRingReader::Take(std::span<const iovec> places, size_t skip, size_t available) {

@@ -46,8 +46,8 @@ class ShmRingWriter {
   /// `own` is control and ring, `peer` begins with a control.
   ShmRingWriter(MutableByteView own, ByteView peer);
 
-  /// Bytes that may be put. InvalidArgument when the peer claims to have taken what never was there.
-  Result<size_t> Room() const;
+  /// Bytes that may be put. InvalidArgument when the peer's position goes back or past what was put.
+  Result<size_t> Room();
   /// Puts and publishes the first bytes of the pieces, from `skip` on: at most kShmStepBytes and at most
   /// `room`, which Room gave. Says how many.
   size_t Put(std::span<const iovec> pieces, size_t skip, size_t room);
@@ -63,6 +63,7 @@ class ShmRingWriter {
   const ShmControl& peer_;
   const MutableByteView ring_;
   uint64_t written_ = 0;
+  uint64_t peer_taken_ = 0;  // when last looked at; at most written_
   uint64_t wait_ = 0;
   uint64_t rung_ = 0;
 };
@@ -72,8 +73,8 @@ class ShmRingReader {
   /// `own` begins with a control, `peer` is control and ring.
   ShmRingReader(MutableByteView own, ByteView peer);
 
-  /// Bytes that may be taken. InvalidArgument when the peer claims to have put more than its ring holds.
-  Result<size_t> Available() const;
+  /// Bytes that may be taken. InvalidArgument when the peer's position goes back or past what its ring holds.
+  Result<size_t> Available();
   /// Takes the next bytes into the places, after `skip` bytes of them: at most kShmStepBytes and at most
   /// `available`, which Available gave. Says how many.
   size_t Take(std::span<const iovec> places, size_t skip, size_t available);
@@ -93,6 +94,7 @@ class ShmRingReader {
   const ShmControl& peer_;
   const ByteView ring_;
   uint64_t taken_ = 0;
+  uint64_t peer_written_ = 0;  // when last looked at; from taken_ to taken_ + size of the ring
   uint64_t wait_ = 0;
   uint64_t rung_ = 0;
   uint64_t last_ = 0;  // once frozen
