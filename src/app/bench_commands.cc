@@ -59,6 +59,7 @@ void Print(const Case& spec, const CaseReport& report, bool json) {
   if (json) {
     fmt::print("{}\n",
                ToJson({{"case", Describe(spec)},
+                       {"path", load.path},
                        {"operation", std::string(spec.load.operation == Operation::kGet ? "get" : "put")},
                        {"object_bytes", spec.load.object_bytes},
                        {"depth", uint64_t{spec.load.depth}},
@@ -82,7 +83,7 @@ void Print(const Case& spec, const CaseReport& report, bool json) {
                        {"fraction_of_limit", report.fraction()}}));
     return;
   }
-  fmt::print("{}\n", Describe(spec));
+  fmt::print("{}\n  path      {}\n", Describe(spec), load.path);
   fmt::print("  rate      {:>9.1f} MiB/s  {:>9.0f} objects/s  in {:.1f} s\n", MiB(load.bytes_per_second()),
              load.operations_per_second(), load.seconds);
   fmt::print("  latency   p50 {:.0f} us  p99 {:.0f} us\n", micros(50), micros(99));

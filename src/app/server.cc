@@ -100,7 +100,7 @@ Status CheckFabricOptions(const ServeOptions& options) {
     if (std::ranges::find(names, option->name) != names.end())
       return Status::InvalidArgument("--fabric names {} twice", option->name);
     names.push_back(option->name);
-    if (!option->address.empty())
+    if (!option->address.empty() && fabric::KindOf(option->name).network)
       FB_TRY(CheckListenAddress("--fabric " + text, option->address, options.allow_plaintext));
   }
   return {};
@@ -149,7 +149,8 @@ struct Server::Parts {
   std::unique_ptr<control::ControlServer> control;
 
   Status OpenStore();
-  Result<std::vector<native::ListenOn>> ChooseWays() const;
+  Result<std::vector<native::ListenOn>> ChooseWays();
+  std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp);
   Status StartReactors();
   Status StartData();
   Status StartControl();
@@ -220,19 +221,25 @@ Status Server::Parts::StartData() {
 }
 
 /// What --fabric names, else all that this machine has.
-Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() const {
+Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() {
   FB_ASSIGN(const std::string tcp, DataListenAddress(options));
   std::vector<native::ListenOn> ways;
   for (const std::string& text : options.fabrics) {
     FB_ASSIGN(const FabricOption option, ParseFabricOption(text));
     fabric::Fabric* const fabric = movers->Find(option.name);
     if (fabric == nullptr) return movers->WhyNot(option.name);
-    ways.push_back({.fabric = *fabric, .address = option.address.empty() ? tcp : option.address});
+    ways.push_back({.fabric = *fabric, .address = option.address.empty() ? AddressFor(*fabric, tcp) : option.address});
   }
   if (!ways.empty()) return ways;
   for (fabric::Fabric* const fabric : movers->automatic())
-    ways.push_back({.fabric = *fabric, .address = tcp});
+    ways.push_back({.fabric = *fabric, .address = AddressFor(*fabric, tcp)});
   return ways;
+}
+
+/// Where no address was given. On one host a random name, which no other server, here or elsewhere, has too.
+std::string Server::Parts::AddressFor(const fabric::Fabric& fabric, const std::string& tcp) {
+  if (fabric::KindOf(fabric.name()).network) return tcp;
+  return fmt::format("@forebay-{:016x}", random.Next64());
 }
 
 namespace {

@@ -271,6 +271,7 @@ std::expected<LoadReport, Error> RunLoad(const LoadSpec& spec, const Connector& 
     for (unsigned i = 0; i < spec.depth; ++i) slots.push_back(std::make_unique<Slot>(run, *client, done));
   }
   LoadReport report;
+  report.path = clients.front()->path();
   const auto server_before = clients.front()->Stats();
   if (!server_before) return std::unexpected(server_before.error());
   const double cpu = ProcessCpuSeconds();

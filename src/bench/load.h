@@ -34,6 +34,7 @@ struct LoadSpec {
 };
 
 struct LoadReport {
+  std::string path;  // how payload went, for people: "tcp to 127.0.0.1:7401"
   double seconds = 0;
   uint64_t operations = 0;  // objects
   uint64_t bytes = 0;

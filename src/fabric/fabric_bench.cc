@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How near the tcp fabric comes to the socket: each case runs beside its bare counterpart, in turns, in the same process
-// (two threads, loopback). For people: `fabric_bench [seconds per case]`.
+// How near the fabrics come to the machine: each case of `tcp` runs beside bare sockets, each of `shm` beside memcpy, in
+// turns, in the same process (two threads). For people: `fabric_bench [seconds per case]`.
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <cstring>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "fabric/shm_fabric.h"
 #include "fabric/tcp_fabric.h"
 #include "rt/reactor_thread.h"
 #include "rt/tcp.h"
@@ -38,6 +41,7 @@ constexpr int kDepth = 8;
 struct Measured {
   double per_second = 0;
   double cpu_seconds_per_unit = 0;
+  double initiator_cpu_seconds_per_unit = 0;  ///< of the side that a server is
 };
 
 class Meter {
@@ -106,22 +110,52 @@ Measured RawStream(double seconds) {
   return rate;
 }
 
+/// One thread that copies 2 MiB that are in use, over and over: the limit of shared memory. GB/s.
+Measured Memcpy(double seconds) {
+  Bytes from(2 * kBlock, std::byte{1}), to(2 * kBlock);
+  uint64_t bytes = 0;
+  const Meter meter;
+  while (meter.seconds() < seconds) {
+    for (size_t at = 0; at < from.size(); at += kBlock) {
+      std::memcpy(to.data() + at, from.data() + at, kBlock);
+      asm volatile("" : : "r"(to.data()) : "memory");  // somebody wants it
+      bytes += kBlock;
+    }
+  }
+  return meter.Result(static_cast<double>(bytes) / 1e9);
+}
+
+/// What a case runs over.
+struct Mover {
+  const char* address;
+  std::unique_ptr<Fabric> (*make)(base::Random& random);
+};
+constexpr Mover kTcp{"127.0.0.1:0",
+                     [](base::Random& random) -> std::unique_ptr<Fabric> { return std::make_unique<TcpFabric>(random); }};
+constexpr Mover kShm{"@", [](base::Random& random) -> std::unique_ptr<Fabric> { return std::make_unique<ShmFabric>(random); }};
+
+double ThreadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 /// A connected pair on two reactors.
 struct Pair {
   base::SecureRandom random;
-  TcpFabric fabric{random};
+  std::unique_ptr<Fabric> fabric;
   std::unique_ptr<rt::ReactorThread> a_thread = Thread("initiator");
   std::unique_ptr<rt::ReactorThread> b_thread = Thread("owner");
   std::unique_ptr<Listener> listener;
   std::unique_ptr<Endpoint> a, b;
 
-  Pair() {
+  explicit Pair(const Mover& mover) : fabric(mover.make(random)) {
     b_thread->Run([&]() -> rt::Task<void> {
-      listener = Must(fabric.Listen(b_thread->reactor(), "127.0.0.1:0", {}));
+      listener = Must(fabric->Listen(b_thread->reactor(), mover.address, {}));
       co_return;
     });
     a = Must(a_thread->Run(
-        [&] { return fabric.Connect(a_thread->reactor(), listener->address(), {}, base::kNever); }));
+        [&] { return fabric->Connect(a_thread->reactor(), listener->address(), {}, base::kNever); }));
     b = Must(b_thread->Run([&] { return listener->Accept(b_thread->reactor()); }));
   }
   ~Pair() {
@@ -140,9 +174,9 @@ struct Pair {
 
 enum class Way { kWrite, kRead };
 
-/// One-sided transfers of 1 MiB, eight in flight. GB/s.
-Measured OneSided(Way way, double seconds) {
-  Pair pair;
+/// One-sided transfers of 1 MiB, `depth` (at most kDepth) in flight. GB/s.
+Measured OneSided(const Mover& mover, Way way, size_t depth, double seconds) {
+  Pair pair(mover);
   auto arena = Must(base::Arena::Create(2 * kDepth * kBlock));
   Bytes target(kBlock * kDepth), source(kBlock * kDepth);
   const auto token = pair.b_thread->Run([&]() -> rt::Task<RegionToken> {
@@ -153,8 +187,10 @@ Measured OneSided(Way way, double seconds) {
   buffers.reserve(kDepth);
   for (int i = 0; i < kDepth; ++i) buffers.push_back(Must(arena->Allocate(kBlock)));
   uint64_t bytes = 0;
+  double initiator_cpu = 0;
   const Meter meter;
   pair.a_thread->Run([&]() -> rt::Task<void> {
+    const double start = ThreadSeconds();
     const auto worker = [&](size_t i) -> rt::Task<void> {
       while (meter.seconds() < seconds) {
         if (way == Way::kWrite) {
@@ -166,16 +202,19 @@ Measured OneSided(Way way, double seconds) {
       }
     };
     std::vector<rt::Task<void>> workers;
-    workers.reserve(kDepth);
-    for (size_t i = 0; i < kDepth; ++i) workers.push_back(worker(i));
+    workers.reserve(depth);
+    for (size_t i = 0; i < depth; ++i) workers.push_back(worker(i));
     co_await rt::WhenAll(std::move(workers));
+    initiator_cpu = ThreadSeconds() - start;
   });
-  return meter.Result(static_cast<double>(bytes) / 1e9);
+  Measured measured = meter.Result(static_cast<double>(bytes) / 1e9);
+  measured.initiator_cpu_seconds_per_unit = initiator_cpu / (static_cast<double>(bytes) / 1e9);
+  return measured;
 }
 
 /// A message there and back, one at a time. Round trips per second.
-Measured Echo(double seconds) {
-  Pair pair;
+Measured Echo(const Mover& mover, double seconds) {
+  Pair pair(mover);
   auto server = pair.b_thread->Submit([&]() -> rt::Task<void> {
     while (true) {
       auto message = co_await pair.b->Receive();
@@ -233,18 +272,18 @@ double ResidentKiB() {
 }
 
 /// What an idle connection costs, per endpoint.
-void ReportIdle() {
+void ReportIdle(const Mover& mover) {
   constexpr int kConnections = 400;  // both ends are in this process: two descriptors each
   std::vector<std::unique_ptr<Endpoint>> all;
-  Pair pair;
+  Pair pair(mover);
   const double before = ResidentKiB();
   for (int i = 0; i < kConnections; ++i) {
     all.push_back(Must(pair.a_thread->Run(
-        [&] { return pair.fabric.Connect(pair.a_thread->reactor(), pair.listener->address(), {}, base::kNever); })));
+        [&] { return pair.fabric->Connect(pair.a_thread->reactor(), pair.listener->address(), {}, base::kNever); })));
     all.push_back(Must(pair.b_thread->Run([&] { return pair.listener->Accept(pair.b_thread->reactor()); })));
   }
   const double each = (ResidentKiB() - before) / (2 * kConnections);
-  std::fputs(fmt::format("idle endpoint            {:.1f} KiB of memory\n", each).c_str(), stdout);
+  std::fputs(fmt::format("idle endpoint, {}       {:.1f} KiB of memory\n", pair.fabric->name(), each).c_str(), stdout);
   for (auto* thread : {pair.a_thread.get(), pair.b_thread.get()}) {
     thread->Run([&]() -> rt::Task<void> {
       for (auto& endpoint : all) {
@@ -266,26 +305,47 @@ void Report(const char* what, const char* unit, const std::vector<Measured>& lim
   };
   const auto line = [&](const char* measure, const char* of, double Measured::*field, double scale) {
     const double a = median(ours, field) * scale, b = median(limit, field) * scale;
-    std::fputs(fmt::format("{:<24} {:<5} {:>8.2f} {:<14} bare {:>8.2f}   ratio {:.2f}\n", what, measure, a, of, b, a / b).c_str(),
+    std::fputs(fmt::format("{:<25} {:<5} {:>8.2f} {:<9} limit {:>8.2f}   ratio {:.2f}\n", what, measure, a, of, b, a / b).c_str(),
                stdout);
   };
   line("speed", fmt::format("{}/s", unit).c_str(), &Measured::per_second, 1);
   line("cpu", fmt::format("ms/{}", unit).c_str(), &Measured::cpu_seconds_per_unit, 1e3);
+  if (const double initiator = median(ours, &Measured::initiator_cpu_seconds_per_unit); initiator != 0) {
+    std::fputs(fmt::format("{:<25} {:<5} {:>8.2f} ms/{}, of it the initiator's\n", what, "cpu", initiator * 1e3, unit).c_str(),
+               stdout);
+  }
 }
 
 int Main(double seconds) {
-  ReportIdle();  // first, when no freed memory lies about
-  std::vector<Measured> raw, writes, reads, bare, echo;
+  ReportIdle(kTcp);  // first, when no freed memory lies about
+  ReportIdle(kShm);
+  struct Case {
+    const char* what;
+    const char* unit;
+    std::function<Measured(double)> limit, ours;
+    std::vector<Measured> limits = {}, measured = {};
+  };
+  const auto one_sided = [](const Mover& mover, Way way, size_t depth) {
+    return [&mover, way, depth](double time) { return OneSided(mover, way, depth, time); };
+  };
+  const auto echo = [](const Mover& mover) { return [&mover](double time) { return Echo(mover, time); }; };
+  std::vector<Case> cases = {
+      {"tcp write 1 MiB, depth 8", "GB", RawStream, one_sided(kTcp, Way::kWrite, kDepth)},
+      {"tcp read 1 MiB, depth 8", "GB", RawStream, one_sided(kTcp, Way::kRead, kDepth)},
+      {"tcp echo 4 KiB messages", "1000", BareEcho, echo(kTcp)},
+      {"shm write 1 MiB, depth 2", "GB", Memcpy, one_sided(kShm, Way::kWrite, 2)},
+      {"shm write 1 MiB, depth 8", "GB", Memcpy, one_sided(kShm, Way::kWrite, kDepth)},
+      {"shm read 1 MiB, depth 2", "GB", Memcpy, one_sided(kShm, Way::kRead, 2)},
+      {"shm read 1 MiB, depth 8", "GB", Memcpy, one_sided(kShm, Way::kRead, kDepth)},
+      {"shm echo 4 KiB messages", "1000", BareEcho, echo(kShm)},
+  };
   for (int round = 0; round < 5; ++round) {
-    raw.push_back(RawStream(seconds));
-    writes.push_back(OneSided(Way::kWrite, seconds));
-    reads.push_back(OneSided(Way::kRead, seconds));
-    bare.push_back(BareEcho(seconds));
-    echo.push_back(Echo(seconds));
+    for (Case& one : cases) {
+      one.limits.push_back(one.limit(seconds));
+      one.measured.push_back(one.ours(seconds));
+    }
   }
-  Report("write 1 MiB, depth 8", "GB", raw, writes);
-  Report("read 1 MiB, depth 8", "GB", raw, reads);
-  Report("echo 4 KiB messages", "1000", bare, echo);
+  for (const Case& one : cases) Report(one.what, one.unit, one.limits, one.measured);
   return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "base/check.h"
+#include "fabric/shm_fabric.h"
 #include "fabric/tcp_fabric.h"
 
 namespace forebay::fabric {
@@ -12,12 +14,19 @@ namespace forebay::fabric {
 namespace {
 
 constexpr std::array kKinds = {
-    MoverKind{.name = "tcp", .what = "sockets, on every machine", .automatic = true},
+    MoverKind{.name = "shm", .what = "shared memory, on one host", .automatic = true, .network = false},
+    MoverKind{.name = "tcp", .what = "sockets, on every machine", .automatic = true, .network = true},
 };
 
 }  // namespace
 
 std::span<const MoverKind> MoverKinds() { return kKinds; }
+
+const MoverKind& KindOf(std::string_view name) {
+  const auto* const found = std::ranges::find(kKinds, name, &MoverKind::name);
+  FB_CHECK(found != kKinds.end());
+  return *found;
+}
 
 Result<std::string> ParseMoverName(std::string_view text) {
   std::string name(text);
@@ -31,6 +40,8 @@ Result<std::string> ParseMoverName(std::string_view text) {
 }
 
 Movers::Found Movers::Look(std::string_view name, base::Random& random) {
+  if (name == "shm")
+    return {.fabric = std::make_unique<ShmFabric>(random), .detail = "memfd and Unix sockets", .remedy = {}};
   if (name == "tcp")
     return {.fabric = std::make_unique<TcpFabric>(random),
             .detail = "the kernel's TCP, by io_uring",

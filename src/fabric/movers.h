@@ -20,9 +20,12 @@ struct MoverKind {
   std::string_view name;
   std::string_view what;  // for people
   bool automatic;         // taken without being asked for by name
+  bool network;           // its addresses are "host:port", and reach other machines
 };
 /// All that this version knows, best first.
 std::span<const MoverKind> MoverKinds();
+/// `name` is one of them.
+const MoverKind& KindOf(std::string_view name);
 /// InvalidArgument, naming all, for a name that is none of them. `ofi:verbs` is `ofi;verbs`, for shells.
 Result<std::string> ParseMoverName(std::string_view text);
 

@@ -2,12 +2,12 @@
 #include "fabric/tcp_socket.h"
 
 #include <netinet/tcp.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
 
 #include "fabric/limits.h"
+#include "fabric/tcp_stream.h"
 
 namespace forebay::fabric {
 
@@ -15,7 +15,8 @@ namespace {
 
 Status Failed(rt::Reactor& reactor, int error, base::TimePoint deadline, std::string_view what) {
   // The kernel's own ETIMEDOUT is not ours.
-  if (error == ETIMEDOUT && deadline <= reactor.Now()) return Status::DeadlineExceeded("{}: the deadline passed", what);
+  if (error == ETIMEDOUT && deadline <= reactor.Now())
+    return Status::DeadlineExceeded("{}: the deadline passed", what);
   if (error == ECANCELED) return Status::Cancelled("{}: cancelled", what);
   return Status::Unavailable("{}: {}", what, std::generic_category().message(error));
 }
@@ -24,7 +25,8 @@ rt::Task<Status> SendPreamble(rt::Reactor& reactor, int fd, PreambleBytes bytes,
   // An empty socket buffer takes so little at once.
   const int sent = co_await reactor.Send(fd, bytes.data(), bytes.size(), MSG_WAITALL, until);
   if (sent < 0) co_return Failed(reactor, -sent, until.deadline, "send the preamble");
-  if (static_cast<size_t>(sent) != bytes.size()) co_return Status::Unavailable("send the preamble: the connection broke");
+  if (static_cast<size_t>(sent) != bytes.size())
+    co_return Status::Unavailable("send the preamble: the connection broke");
   co_return Status();
 }
 
@@ -34,7 +36,8 @@ rt::Task<Result<Preamble>> ReceivePreamble(rt::Reactor& reactor, int fd, Role ex
   while (have < bytes.size()) {
     const int got = co_await reactor.Recv(fd, bytes.data() + have, bytes.size() - have, 0, until);
     if (got < 0) co_return Failed(reactor, -got, until.deadline, "wait for the peer's preamble");
-    if (got == 0) co_return Status::Unavailable("the peer closed the connection instead of sending its preamble");
+    if (got == 0)
+      co_return Status::Unavailable("the peer closed the connection instead of sending its preamble");
     have += static_cast<size_t>(got);
   }
   co_return DecodePreamble(bytes, expected);
@@ -42,7 +45,8 @@ rt::Task<Result<Preamble>> ReceivePreamble(rt::Reactor& reactor, int fd, Role ex
 
 Status SetNoDelay(int fd) {
   const int on = 1;
-  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) return Status::FromErrno(errno, "TCP_NODELAY");
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
+    return Status::FromErrno(errno, "TCP_NODELAY");
   return Status();
 }
 
@@ -61,10 +65,6 @@ std::string PeerName(int fd) {
 
 }  // namespace
 
-void Socket::Close() {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
 Preamble PreambleOf(const EndpointOptions& options, Role role) {
   return {.role = role,
           .max_message_bytes = static_cast<uint32_t>(options.max_message_bytes),
@@ -72,33 +72,38 @@ Preamble PreambleOf(const EndpointOptions& options, Role role) {
           .max_transfers = options.max_transfers};
 }
 
-rt::Task<Result<TcpGreeted>> DialTcp(rt::Reactor& reactor, rt::SocketAddress address, EndpointOptions options,
-                                     base::TimePoint deadline) {
+rt::Task<Result<Greeted>> DialTcp(rt::Reactor& reactor, rt::SocketAddress address, EndpointOptions options,
+                                  base::TimePoint deadline) {
   Socket socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
   if (socket.fd() < 0) co_return Status::FromErrno(errno, "a socket for " + address.ToString());
   const rt::OpOptions until{.deadline = deadline};
   const int connected = co_await reactor.Connect(socket.fd(), address.get(), address.size(), until);
   if (connected < 0) co_return Failed(reactor, -connected, deadline, "connect to " + address.ToString());
   FB_CO_TRY(SetNoDelay(socket.fd()));
-  const Status sent =
-      co_await SendPreamble(reactor, socket.fd(), EncodePreamble(PreambleOf(options, Role::kConnector)), until);
+  const Status sent = co_await SendPreamble(reactor, socket.fd(),
+                                            EncodePreamble(PreambleOf(options, Role::kConnector)), until);
   if (!sent.ok()) co_return sent.WithContext("connect to " + address.ToString());
   const auto preamble = co_await ReceivePreamble(reactor, socket.fd(), Role::kListener, until);
   if (!preamble.ok()) co_return preamble.status().WithContext("connect to " + address.ToString());
-  co_return TcpGreeted{std::move(socket), address.ToString(), Agreed(options, *preamble)};
+  std::string peer = address.ToString();
+  auto stream = std::make_unique<TcpByteStream>(std::move(socket), peer);
+  co_return Greeted{std::move(stream), std::move(peer), Agreed(options, *preamble)};
 }
 
-rt::Task<Result<TcpGreeted>> GreetConnector(rt::Reactor& reactor, Socket socket, EndpointOptions options,
-                                            rt::OpOptions until) {
+rt::Task<Result<Greeted>> GreetConnector(rt::Reactor& reactor, Socket socket, EndpointOptions options,
+                                         rt::OpOptions until) {
   std::string peer = PeerName(socket.fd());
   FB_CO_TRY(SetNoDelay(socket.fd()));
   const auto preamble = co_await ReceivePreamble(reactor, socket.fd(), Role::kConnector, until);
-  // Answered also when the version does not fit, so that the connector can say what is wrong; a stranger gets nothing.
+  // Answered also when the version does not fit, so that the connector can say what is wrong; a stranger gets
+  // nothing.
   if (preamble.ok() || preamble.status().code() == Code::kFailedPrecondition) {
-    FB_CO_TRY(co_await SendPreamble(reactor, socket.fd(), EncodePreamble(PreambleOf(options, Role::kListener)), until));
+    FB_CO_TRY(co_await SendPreamble(reactor, socket.fd(),
+                                    EncodePreamble(PreambleOf(options, Role::kListener)), until));
   }
   FB_CO_TRY(preamble);
-  co_return TcpGreeted{std::move(socket), std::move(peer), Agreed(options, *preamble)};
+  auto stream = std::make_unique<TcpByteStream>(std::move(socket), peer);
+  co_return Greeted{std::move(stream), std::move(peer), Agreed(options, *preamble)};
 }
 
 }  // namespace forebay::fabric

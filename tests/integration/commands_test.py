@@ -33,7 +33,7 @@ class PutTest(CommandTest):
         self.assertEqual(done["size_bytes"], 5)
         self.assertGreaterEqual(done["seconds"], 0)
         self.assertEqual(done["etag"], self.etag("a"))
-        self.assertEqual(done["path"], f"tcp to {self.server.data}")
+        self.assertRegex(done["path"], r"\Ashm to @forebay-[0-9a-f]{16}\Z")
 
     def test_without_json_it_reports_on_stderr_only(self):
         done = self.put("a", b"hello")
@@ -132,7 +132,7 @@ class GetTest(CommandTest):
         self.put("a", b"hello")
         done = self.forebay("get", "box/a", self.directory / "a", "--json").json
         self.assertEqual((done["object"], done["size_bytes"], done["etag"]), ("box/a", 5, self.etag("a")))
-        self.assertEqual(done["path"], f"tcp to {self.server.data}")
+        self.assertRegex(done["path"], r"\Ashm to @forebay-[0-9a-f]{16}\Z")
         in_memory = self.forebay("get", "box/a", "--to-memory", "--json").json
         self.assertEqual(in_memory["sha256"], "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")
 
@@ -324,14 +324,29 @@ class DoctorTest(CommandTest):
     def test_it_names_the_path_and_counts_what_went_over_it(self):
         self.assertEqual(self.doctor()["moved by tcp"]["found"],
                          "in 0 B (0 transfers), out 0 B (0 transfers), of that copied by the server 0 B")
-        self.put("a", bytes(3 * MIB))
+        self.put("a", bytes(3 * MIB), "--fabric", "tcp")
         self.forebay("--fabric", "tcp", "get", "box/a", "a")
         found = self.doctor()
-        self.assertEqual(found["path"]["found"], f"tcp to {self.server.data}")
+        self.assertRegex(found["path"]["found"], r"\Ashm to @forebay-[0-9a-f]{16}\Z")
+        self.assertIn("best that both sides have", found["path"]["remedy"])
         self.assertEqual(found["moved by tcp"]["found"],
                          "in 3.0 MiB (3 transfers), out 3.0 MiB (3 transfers), of that copied by the server 6.0 MiB")
         for what in ("io_uring", "memlock", "RDMA", "tcp"):
             self.assertNotEqual(found[what]["found"], "", what)
+
+    def test_a_fabric_asked_for_is_taken(self):
+        for fabric in ("tcp", "shm"):
+            self.put(fabric, b"over " + fabric.encode(), "--fabric", fabric)
+            done = self.forebay("--fabric", fabric, "get", f"box/{fabric}", "a", "--json").json
+            self.assertTrue(done["path"].startswith(f"{fabric} to "), done["path"])
+            self.assertEqual((self.directory / "a").read_bytes(), b"over " + fabric.encode())
+
+    def test_a_way_that_the_server_does_not_offer_is_passed_over(self):
+        only = self.start_server("only", options=["--fabric", "tcp"])
+        found = {finding["what"]: finding for finding in self.forebay(*self.connection(only), "doctor", "--json").json_lines}
+        self.assertEqual(found["path"]["found"], f"tcp to {only.data}")
+        self.assertIn("shm: the server does not offer it", found["path"]["remedy"])
+        self.fails(*self.connection(only), "--fabric", "shm", "ls", saying=["`tcp`", "`shm`"])
 
     def test_without_a_server_it_tells_the_rest(self):
         self.server.terminate()

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of the owner and the two loops; what frames of the peer do is in tcp_connection_frames.cc.
-#include "fabric/tcp_connection.h"
-
-#include <sys/socket.h>
+// The calls of the owner and the two loops; what frames of the peer do is in stream_connection_frames.cc.
+#include "fabric/stream_connection.h"
 
 #include <array>
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -20,9 +16,10 @@ FrameLimits FrameLimitsOf(const EndpointOptions& limits) {
 }
 }  // namespace
 
-TcpConnection::TcpConnection(rt::Reactor& reactor, TcpGreeted greeted, const EndpointOptions& own, base::Random& random)
+StreamConnection::StreamConnection(rt::Reactor& reactor, Greeted greeted, const EndpointOptions& own,
+                                   base::Random& random)
     : reactor_(reactor),
-      socket_(std::move(greeted.socket)),
+      stream_(std::move(greeted.stream)),
       peer_(std::move(greeted.peer)),
       limits_(greeted.limits),
       own_max_transfers_(own.max_transfers),
@@ -39,9 +36,10 @@ TcpConnection::TcpConnection(rt::Reactor& reactor, TcpGreeted greeted, const End
       liveness_(own.dead_after, own.idle_dead_after, reactor.clock().Now()),
       liveness_timer_(reactor) {}
 
-TcpConnection::~TcpConnection() { FB_CHECK(receive_op_ == nullptr && send_op_ == nullptr); }
+StreamConnection::~StreamConnection() { FB_CHECK(receive_op_ == nullptr && send_op_ == nullptr); }
 
-void TcpConnection::Start() {
+void StreamConnection::Start() {
+  stream_->Start(reactor_, gate_, life_);
   reactor_.Spawn(gate_, ReceiveLoop());
   reactor_.Spawn(gate_, SendLoop());
   ArmLiveness(liveness_.first());
@@ -49,7 +47,7 @@ void TcpConnection::Start() {
 
 // ---- the owner's calls ----
 
-rt::Task<Status> TcpConnection::Send(Bytes head, std::vector<base::Buffer> payload) {
+rt::Task<Status> StreamConnection::Send(Bytes head, std::vector<base::Buffer> payload) {
   FB_CO_TRY(state_);
   FB_CO_ASSIGN(const auto holder, gate_.Enter());
   const size_t size = head.size() + TotalSize(payload);
@@ -67,7 +65,7 @@ rt::Task<Status> TcpConnection::Send(Bytes head, std::vector<base::Buffer> paylo
   co_return Status();
 }
 
-rt::Task<bool> TcpConnection::AcquireWindow(size_t cost) {
+rt::Task<bool> StreamConnection::AcquireWindow(size_t cost) {
   liveness_.Blocked(Liveness::kMessageWindow, reactor_.Now());
   ++window_waiters_;
   const bool acquired = co_await window_.Acquire(cost, {&life_});
@@ -75,7 +73,7 @@ rt::Task<bool> TcpConnection::AcquireWindow(size_t cost) {
   co_return acquired;
 }
 
-rt::Task<Result<Bytes>> TcpConnection::Receive() {
+rt::Task<Result<Bytes>> StreamConnection::Receive() {
   const auto holder = gate_.Enter();
   if (!holder.ok()) co_return state_;
   FB_CHECK(!receiving_);
@@ -92,20 +90,23 @@ rt::Task<Result<Bytes>> TcpConnection::Receive() {
   // Not for each message: a quarter of the window leaves more than the largest message needs.
   if (returnable_ >= window_bytes_ / 4 && state_.ok()) {
     unreturned_ -= returnable_;
-    queue_.PushControl({.type = FrameType::kCredit, .count = static_cast<uint32_t>(std::exchange(returnable_, 0))});
+    queue_.PushControl(
+        {.type = FrameType::kCredit, .count = static_cast<uint32_t>(std::exchange(returnable_, 0))});
     Kick(false);
   }
   co_return message;
 }
 
-Result<RegionToken> TcpConnection::Offer(MutableByteView memory, Direction direction, base::TimePoint expiry) {
+Result<RegionToken> StreamConnection::Offer(MutableByteView memory, Direction direction,
+                                            base::TimePoint expiry) {
   FB_TRY(state_);
   return regions_.Offer(memory, direction, expiry);
 }
 
-rt::Task<Status> TcpConnection::Withdraw(RegionToken region) {
+rt::Task<Status> StreamConnection::Withdraw(RegionToken region) {
   const auto holder = gate_.Enter();  // a closed gate is no obstacle: Fence waits for the same
-  if (!regions_.Remove(region.key)) co_return Status::NotFound("no region with this key is offered on this endpoint");
+  if (!regions_.Remove(region.key))
+    co_return Status::NotFound("no region with this key is offered on this endpoint");
   if (incoming_.region_key == region.key) {
     incoming_.region_key = 0;
     incoming_.refusal = Refusal::kWithdrawn;
@@ -119,8 +120,8 @@ rt::Task<Status> TcpConnection::Withdraw(RegionToken region) {
   co_return Status();
 }
 
-rt::Task<Status> TcpConnection::Write(RegionToken remote, uint64_t offset, std::vector<base::Buffer> data,
-                                      base::TimePoint deadline) {
+rt::Task<Status> StreamConnection::Write(RegionToken remote, uint64_t offset, std::vector<base::Buffer> data,
+                                         base::TimePoint deadline) {
   FB_CO_TRY(state_);
   FB_CO_ASSIGN(const auto holder, gate_.Enter());
   const uint64_t length = TotalSize(data);
@@ -129,15 +130,17 @@ rt::Task<Status> TcpConnection::Write(RegionToken remote, uint64_t offset, std::
   if (!state_.ok()) co_return state_;
   FB_CO_ASSIGN(Transfer * transfer, std::move(begun));
   const uint64_t id = transfer->id;
-  queue_.Push({.type = FrameType::kWrite, .id = id, .key = remote.key, .offset = offset}, {}, std::move(data), nullptr);
+  queue_.Push({.type = FrameType::kWrite, .id = id, .key = remote.key, .offset = offset}, {}, std::move(data),
+              nullptr);
   Kick(true);
   const Status status = co_await transfers_.Finish(transfer, deadline);
-  if (status.code() == Code::kDeadlineExceeded && queue_.TakeBack(id)) transfers_.Answer(transfers_.Find(id), status);
+  if (status.code() == Code::kDeadlineExceeded && queue_.TakeBack(id))
+    transfers_.Answer(transfers_.Find(id), status);
   co_return status;
 }
 
-rt::Task<Status> TcpConnection::Read(RegionToken remote, uint64_t offset, MutableByteView data,
-                                     base::TimePoint deadline) {
+rt::Task<Status> StreamConnection::Read(RegionToken remote, uint64_t offset, MutableByteView data,
+                                        base::TimePoint deadline) {
   FB_CO_TRY(state_);
   FB_CO_ASSIGN(const auto holder, gate_.Enter());
   FB_CO_TRY(CheckTransferSize(data.size(), limits_));
@@ -155,7 +158,8 @@ rt::Task<Status> TcpConnection::Read(RegionToken remote, uint64_t offset, Mutabl
   Kick(true);
   const Status status = co_await transfers_.Finish(transfer, deadline);
   if (status.ok()) co_return status;
-  if (status.code() == Code::kDeadlineExceeded && queue_.TakeBack(id)) transfers_.Answer(transfers_.Find(id), status);
+  if (status.code() == Code::kDeadlineExceeded && queue_.TakeBack(id))
+    transfers_.Answer(transfers_.Find(id), status);
   if (incoming_.transfer_id == id) {
     incoming_.transfer_id = 0;
     co_await StopLanding();
@@ -163,21 +167,21 @@ rt::Task<Status> TcpConnection::Read(RegionToken remote, uint64_t offset, Mutabl
   co_return status;
 }
 
-rt::Task<void> TcpConnection::StopLanding() {
+rt::Task<void> StreamConnection::StopLanding() {
   reader_.Divert();
   if (receive_op_ == nullptr || !reader_.landing()) co_return;
   receive_op_->Cancel();
   for (const uint64_t until = receives_ + 1; receives_ < until;) co_await operation_ended_.Wait();
 }
 
-rt::Task<void> TcpConnection::Fence(Status reason) {
+rt::Task<void> StreamConnection::Fence(Status reason) {
   Break(FenceStatus(reason));
   co_await gate_.Close();
   messages_.clear();
-  socket_.Close();
+  stream_->Close();
 }
 
-void TcpConnection::Break(Status reason) {
+void StreamConnection::Break(Status reason) {
   if (!state_.ok()) return;
   state_ = std::move(reason);
   liveness_timer_.Cancel();
@@ -186,7 +190,7 @@ void TcpConnection::Break(Status reason) {
   queued_.Set();
 }
 
-EndpointStats TcpConnection::stats() const {
+EndpointStats StreamConnection::stats() const {
   EndpointStats stats = stats_;
   stats.refused = regions_.refused();
   stats.copied_bytes = stats.bytes_written + stats.bytes_read;  // the kernel, into and out of the socket
@@ -195,38 +199,35 @@ EndpointStats TcpConnection::stats() const {
 
 // ---- the loops ----
 
-rt::Task<void> TcpConnection::ReceiveLoop() {
+rt::Task<void> StreamConnection::ReceiveLoop() {
   while (state_.ok()) {
     iovec places[2];
-    msghdr message{};
-    message.msg_iov = places;
-    message.msg_iovlen = reader_.Buffers(places);
-    int got = 0;
+    const size_t count = reader_.Buffers(places);
+    Result<size_t> got = 0;
     {
       rt::CancelToken operation(&life_);
       receive_op_ = &operation;
-      got = co_await reactor_.Recvmsg(socket_.fd(), &message, 0, {&operation});
+      got = co_await stream_->Receive({places, count}, operation);
       receive_op_ = nullptr;
       ++receives_;
     }
     OperationEnded();
     if (!state_.ok()) break;
     Status status;
-    if (got > 0) {
-      status = reader_.Received(static_cast<size_t>(got));
+    if (!got.ok()) {
+      status = got.status();
+      if (status.code() == Code::kCancelled) status = reader_.Received(0);  // a withdraw; nothing came
+    } else if (*got != 0) {
+      status = reader_.Received(*got);
       liveness_.Arrived(reactor_.Now(), transfers_.unanswered() != 0);
-    } else if (got == 0) {
-      status = Status::Unavailable("{} closed the connection", peer_);
-    } else if (got == -ECANCELED) {
-      status = reader_.Received(0);  // a withdraw; nothing came
     } else {
-      status = Status::Unavailable("receive from {}: {}", peer_, std::generic_category().message(-got));
+      status = Status::Unavailable("{} closed the connection", peer_);
     }
     if (!status.ok()) Break(Status::Unavailable("{}", status.message()));
   }
 }
 
-rt::Task<void> TcpConnection::SendLoop() {
+rt::Task<void> StreamConnection::SendLoop() {
   std::array<iovec, SendQueue::kMaxPieces> pieces;
   while (state_.ok()) {
     if (queue_.empty()) {
@@ -234,51 +235,50 @@ rt::Task<void> TcpConnection::SendLoop() {
       co_await queued_.Wait();
       continue;
     }
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = queue_.Gather(pieces);
+    const size_t count = queue_.Gather(pieces);
     liveness_.Blocked(Liveness::kTransport, reactor_.Now());
-    int sent = 0;
+    Result<size_t> sent = 0;
     {
       rt::CancelToken operation(&life_);
       send_op_ = &operation;
-      sent = co_await reactor_.Sendmsg(socket_.fd(), &message, 0, {&operation});
+      sent = co_await stream_->Send({pieces.data(), count}, operation);
       send_op_ = nullptr;
     }
-    if (sent >= 0) liveness_.Unblocked(Liveness::kTransport);
-    queue_.Sent(sent > 0 ? static_cast<size_t>(sent) : 0);
+    if (sent.ok()) liveness_.Unblocked(Liveness::kTransport);
+    queue_.Sent(sent.ok() ? *sent : 0);
     OperationEnded();
-    if (sent < 0 && sent != -ECANCELED) {
-      Break(Status::Unavailable("send to {}: {}", peer_, std::generic_category().message(-sent)));
+    if (!sent.ok() && sent.status().code() != Code::kCancelled) {
+      Break(Status::Unavailable("{}", sent.status().message()));
     }
   }
   SayGoodbye();
   queue_.Clear();
 }
 
-// A last word, if the peer is not in the middle of a frame and the socket takes it at once.
-void TcpConnection::SayGoodbye() {
+// A last word, if the peer is not in the middle of a frame and the stream takes it at once.
+void StreamConnection::SayGoodbye() {
+  std::string goodbye;
   if (!queue_.in_frame()) {
     const std::string_view text = state_.message().substr(0, kMaxGoodbyeBytes);
-    const HeaderBytes header = EncodeHeader({.type = FrameType::kGoodbye, .length = static_cast<uint32_t>(text.size())});
-    std::string goodbye(AsText(header));
+    const HeaderBytes header =
+        EncodeHeader({.type = FrameType::kGoodbye, .length = static_cast<uint32_t>(text.size())});
+    goodbye = AsText(header);
     goodbye += text;
-    (void)!send(socket_.fd(), goodbye.data(), goodbye.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
-  shutdown(socket_.fd(), SHUT_WR);
+  stream_->Finish(AsBytes(goodbye));
 }
 
-void TcpConnection::OperationEnded() {
+void StreamConnection::OperationEnded() {
   operation_ended_.Set();
   operation_ended_.Reset();
 }
 
-void TcpConnection::Kick(bool awaits) {
+void StreamConnection::Kick(bool awaits) {
   if (awaits && liveness_.Sent(reactor_.Now())) ArmLiveness(reactor_.Now() + limits_.dead_after / 2);
   queued_.Set();
 }
 
-void TcpConnection::CheckLiveness() {
+void StreamConnection::CheckLiveness() {
   next_check_ = base::kNever;
   const base::TimePoint now = reactor_.Now();
   const Liveness::Decision decision = liveness_.Check(now);
@@ -293,7 +293,7 @@ void TcpConnection::CheckLiveness() {
   ArmLiveness(decision.next);
 }
 
-void TcpConnection::ArmLiveness(base::TimePoint when) {
+void StreamConnection::ArmLiveness(base::TimePoint when) {
   if (when >= next_check_ || !state_.ok()) return;
   next_check_ = when;
   liveness_timer_.Arm(when, [this] { CheckLiveness(); });

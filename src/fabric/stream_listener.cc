@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fabric/tcp_listener.h"
+#include "fabric/stream_listener.h"
 
+#include <cerrno>
 #include <chrono>
+#include <optional>
 #include <utility>
 
-#include "fabric/tcp_endpoint.h"
+#include "fabric/stream_endpoint.h"
 
 namespace forebay::fabric {
 
@@ -13,11 +15,11 @@ namespace {
 constexpr base::Duration kAcceptPause = std::chrono::milliseconds(20);
 }  // namespace
 
-TcpFabricListener::TcpFabricListener(rt::Reactor& reactor, rt::TcpListener socket, EndpointOptions options,
-                                     base::Random& random)
+StreamListener::StreamListener(rt::Reactor& reactor, std::unique_ptr<ListeningSocket> socket,
+                               EndpointOptions options, base::Random& random)
     : reactor_(reactor),
       socket_(std::move(socket)),
-      address_(socket_->LocalAddress().ToString()),
+      address_(socket_->address()),
       options_(options),
       random_(random),
       places_(reactor, kMaxWaiting),
@@ -27,25 +29,25 @@ TcpFabricListener::TcpFabricListener(rt::Reactor& reactor, rt::TcpListener socke
   reactor_.Spawn(gate_, AcceptLoop());
 }
 
-TcpFabricListener::~TcpFabricListener() = default;
+StreamListener::~StreamListener() = default;
 
-rt::Task<Result<std::unique_ptr<Endpoint>>> TcpFabricListener::Accept(rt::Reactor& home) {
+rt::Task<Result<std::unique_ptr<Endpoint>>> StreamListener::Accept(rt::Reactor& home) {
   const auto holder = accepting_.Enter();
-  std::optional<TcpGreeted> greeted;
+  std::optional<Greeted> greeted;
   if (holder.ok()) greeted = co_await greeted_.Pop({.token = &life_});
   if (!greeted.has_value()) co_return Status::Cancelled("the listener on {} was closed", address_);
   places_.Release();
-  auto connection = std::make_unique<TcpConnection>(home, *std::move(greeted), options_, random_);
+  auto connection = std::make_unique<StreamConnection>(home, *std::move(greeted), options_, random_);
   if (&home == &reactor_) {
     connection->Start();
   } else {
     // Whatever the new owner posts comes after this.
     home.Post([started = connection.get()] { started->Start(); });
   }
-  co_return std::unique_ptr<Endpoint>(std::make_unique<TcpEndpoint>(std::move(connection)));
+  co_return std::unique_ptr<Endpoint>(std::make_unique<StreamEndpoint>(std::move(connection)));
 }
 
-rt::Task<void> TcpFabricListener::Close() {
+rt::Task<void> StreamListener::Close() {
   life_.Cancel();
   for (rt::CancelToken& token : greeting_) token.Cancel();  // each takes itself out when it ends
   co_await gate_.Close();
@@ -56,7 +58,7 @@ rt::Task<void> TcpFabricListener::Close() {
   }
 }
 
-rt::Task<void> TcpFabricListener::AcceptLoop() {
+rt::Task<void> StreamListener::AcceptLoop() {
   while (!life_.cancelled()) {
     if (!places_.TryAcquire()) {
       if (!greeting_.empty()) greeting_.front().Cancel();
@@ -68,15 +70,16 @@ rt::Task<void> TcpFabricListener::AcceptLoop() {
       continue;
     }
     places_.Release();
-    // A connection that broke before it was accepted is no error of the listener's; being out of descriptors passes.
+    // A connection that broke before it was accepted is no error of the listener's; being out of descriptors
+    // passes.
     if (fd != -ECONNABORTED) co_await reactor_.Sleep(kAcceptPause, &life_);
   }
 }
 
-rt::Task<void> TcpFabricListener::Greet(Socket socket) {
+rt::Task<void> StreamListener::Greet(Socket socket) {
   const auto token = greeting_.emplace(greeting_.end());
   if (life_.cancelled()) token->Cancel();
-  auto greeted = co_await GreetConnector(
+  auto greeted = co_await socket_->Greet(
       reactor_, std::move(socket), options_,
       {.token = &*token, .deadline = base::DeadlineAfter(reactor_.Now(), options_.dead_after)});
   greeting_.erase(token);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpConnection: a greeted tcp connection at work. One coroutine receives, one sends; FrameReader and SendQueue hold what
-// is known of the bytes, RegionTable judges the peer's transfers, TransferTable keeps ours, Liveness watches the peer.
-// The memory rule: the kernel touches a region, or the target of a read, only inside of an operation that this class can
-// cancel and whose end it awaits: so Withdraw, Fence and a read's deadline are final when they return.
-// Reactor-local. Destroyed after Fence was awaited.
+// StreamConnection: a greeted connection over a ByteStream at work: the whole of `tcp` and of `shm` above
+// their transport. One coroutine receives, one sends; FrameReader and SendQueue hold what is known of the
+// bytes, RegionTable judges the peer's transfers, TransferTable keeps ours, Liveness watches the peer. The
+// memory rule: a region, or the target of a read, is touched only inside of an operation of the stream that
+// this class can cancel and whose end it awaits: so Withdraw, Fence and a read's deadline are final when they
+// return. Reactor-local. Destroyed after Fence was awaited.
 #pragma once
 
 #include <deque>
@@ -11,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "fabric/byte_stream.h"
 #include "fabric/fabric.h"
 #include "fabric/frame_reader.h"
 #include "fabric/liveness.h"
 #include "fabric/region_table.h"
 #include "fabric/send_queue.h"
-#include "fabric/tcp_socket.h"
 #include "fabric/transfer_table.h"
 #include "rt/cancel.h"
 #include "rt/gate.h"
@@ -25,11 +26,11 @@
 
 namespace forebay::fabric {
 
-class TcpConnection final : private FrameSink, private ServedSink {
+class StreamConnection final : private FrameSink, private ServedSink {
  public:
   /// May be made on another thread than the reactor's; `own` are the options of this side.
-  TcpConnection(rt::Reactor& reactor, TcpGreeted greeted, const EndpointOptions& own, base::Random& random);
-  ~TcpConnection() override;
+  StreamConnection(rt::Reactor& reactor, Greeted greeted, const EndpointOptions& own, base::Random& random);
+  ~StreamConnection() override;
   /// On the reactor, before anything else: starts the two coroutines.
   void Start();
 
@@ -38,7 +39,8 @@ class TcpConnection final : private FrameSink, private ServedSink {
   rt::Task<Result<Bytes>> Receive();
   Result<RegionToken> Offer(MutableByteView memory, Direction direction, base::TimePoint expiry);
   rt::Task<Status> Withdraw(RegionToken region);
-  rt::Task<Status> Write(RegionToken remote, uint64_t offset, std::vector<base::Buffer> data, base::TimePoint deadline);
+  rt::Task<Status> Write(RegionToken remote, uint64_t offset, std::vector<base::Buffer> data,
+                         base::TimePoint deadline);
   rt::Task<Status> Read(RegionToken remote, uint64_t offset, MutableByteView data, base::TimePoint deadline);
   rt::Task<void> Fence(Status reason);
 
@@ -56,7 +58,7 @@ class TcpConnection final : private FrameSink, private ServedSink {
     uint64_t region_key = 0;   // WRITE: the region, while it is there
     uint64_t transfer_id = 0;  // READ_DATA: the transfer
     Refusal refusal = Refusal::kNone;
-    Bytes bytes;               // MESSAGE, GOODBYE
+    Bytes bytes;  // MESSAGE, GOODBYE
   };
 
   rt::Task<void> ReceiveLoop();
@@ -80,7 +82,7 @@ class TcpConnection final : private FrameSink, private ServedSink {
   /// Fails when the peer leaves more unanswered than it may, or breaks region rules too often.
   Status CheckConduct() const;
 
-  /// Drops the rest of the payload under way and suspends until the kernel no longer writes to where it went.
+  /// Drops the rest of the payload under way and suspends until the stream no longer writes to where it went.
   rt::Task<void> StopLanding();
   rt::Task<bool> AcquireWindow(size_t cost);
   /// Something is queued: wakes the sender. `awaits`: the peer should react to it.
@@ -91,7 +93,7 @@ class TcpConnection final : private FrameSink, private ServedSink {
   void ArmLiveness(base::TimePoint when);
 
   rt::Reactor& reactor_;
-  Socket socket_;
+  const std::unique_ptr<ByteStream> stream_;
   const std::string peer_;
   const EndpointOptions limits_;  // of sizes and counts: both sides'; else ours
   const uint32_t own_max_transfers_;
@@ -102,8 +104,8 @@ class TcpConnection final : private FrameSink, private ServedSink {
   rt::Gate gate_;
   rt::CancelToken* receive_op_ = nullptr;  // of the operation under way; in the loop's frame
   rt::CancelToken* send_op_ = nullptr;
-  uint64_t receives_ = 0;  // receive operations that ended
-  rt::Event operation_ended_;  // set and reset at once: tells those who wait for the kernel to let go
+  uint64_t receives_ = 0;      // receive operations that ended
+  rt::Event operation_ended_;  // set and reset at once: tells those who wait for the stream to let go
 
   RegionTable regions_;
   TransferTable transfers_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpEndpoint: an Endpoint over a TcpConnection, and what lets its owner destroy it unfenced: the connection then ends by
-// itself before it is freed.
-// Reactor-local.
+// StreamEndpoint: an Endpoint over a StreamConnection, and what lets its owner destroy it unfenced: the
+// connection then ends by itself before it is freed. Reactor-local.
 #pragma once
 
 #include <memory>
@@ -9,14 +8,15 @@
 #include <vector>
 
 #include "fabric/fabric.h"
-#include "fabric/tcp_connection.h"
+#include "fabric/stream_connection.h"
 
 namespace forebay::fabric {
 
-class TcpEndpoint final : public Endpoint {
+class StreamEndpoint final : public Endpoint {
  public:
-  explicit TcpEndpoint(std::unique_ptr<TcpConnection> connection) : connection_(std::move(connection)) {}
-  ~TcpEndpoint() override;
+  explicit StreamEndpoint(std::unique_ptr<StreamConnection> connection)
+      : connection_(std::move(connection)) {}
+  ~StreamEndpoint() override;
 
   rt::Task<Status> Send(Bytes message) override { return connection_->Send(std::move(message), {}); }
   rt::Task<Status> SendWithPayload(Bytes head, std::vector<base::Buffer> payload) override {
@@ -31,7 +31,8 @@ class TcpEndpoint final : public Endpoint {
                          base::TimePoint deadline) override {
     return connection_->Write(remote, offset, std::move(data), deadline);
   }
-  rt::Task<Status> Read(RegionToken remote, uint64_t offset, MutableByteView data, base::TimePoint deadline) override {
+  rt::Task<Status> Read(RegionToken remote, uint64_t offset, MutableByteView data,
+                        base::TimePoint deadline) override {
     return connection_->Read(remote, offset, data, deadline);
   }
   rt::Task<void> Fence(Status reason) override { return connection_->Fence(std::move(reason)); }
@@ -41,7 +42,7 @@ class TcpEndpoint final : public Endpoint {
   EndpointStats stats() const override { return connection_->stats(); }
 
  private:
-  std::unique_ptr<TcpConnection> connection_;
+  std::unique_ptr<StreamConnection> connection_;
 };
 
 }  // namespace forebay::fabric

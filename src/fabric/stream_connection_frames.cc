@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fabric/limits.h"
-#include "fabric/tcp_connection.h"
+#include "fabric/stream_connection.h"
 
 namespace forebay::fabric {
 
@@ -25,7 +25,7 @@ Status Lie(std::string_view what) { return Status::InvalidArgument("the peer bro
 
 }  // namespace
 
-Status TcpConnection::OnHeader(const FrameHeader& header, MutableByteView* target) {
+Status StreamConnection::OnHeader(const FrameHeader& header, MutableByteView* target) {
   switch (header.type) {
     case FrameType::kMessage:
       return OnMessageHeader(header, target);
@@ -42,7 +42,7 @@ Status TcpConnection::OnHeader(const FrameHeader& header, MutableByteView* targe
   }
 }
 
-Status TcpConnection::OnFrame(const FrameHeader& header) {
+Status StreamConnection::OnFrame(const FrameHeader& header) {
   switch (header.type) {
     case FrameType::kMessage:
       return OnMessage();
@@ -71,7 +71,7 @@ Status TcpConnection::OnFrame(const FrameHeader& header) {
   return Lie("a frame of unknown type");
 }
 
-Status TcpConnection::OnMessageHeader(const FrameHeader& header, MutableByteView* target) {
+Status StreamConnection::OnMessageHeader(const FrameHeader& header, MutableByteView* target) {
   const size_t cost = header.length + kMessageOverheadBytes;
   if (cost > window_bytes_ - unreturned_) return Lie("more messages than it has room for");
   unreturned_ += cost;
@@ -80,14 +80,14 @@ Status TcpConnection::OnMessageHeader(const FrameHeader& header, MutableByteView
   return Status();
 }
 
-Status TcpConnection::OnMessage() {
+Status StreamConnection::OnMessage() {
   ++stats_.messages_received;
   messages_.push_back(std::exchange(incoming_.bytes, {}));
   message_came_.Set();
   return Status();
 }
 
-Status TcpConnection::OnCredit(const FrameHeader& header) {
+Status StreamConnection::OnCredit(const FrameHeader& header) {
   if (header.count > window_used_) return Lie("credit for messages that were never sent");
   window_used_ -= header.count;
   liveness_.Unblocked(Liveness::kMessageWindow);
@@ -96,7 +96,7 @@ Status TcpConnection::OnCredit(const FrameHeader& header) {
   return Status();
 }
 
-Status TcpConnection::OnWriteHeader(const FrameHeader& header, MutableByteView* target) {
+Status StreamConnection::OnWriteHeader(const FrameHeader& header, MutableByteView* target) {
   const auto access = regions_.Check(header.key, header.offset, header.length, Direction::kPeerWrites, reactor_.Now());
   incoming_.refusal = access.refusal;
   incoming_.region_key = access.refusal == Refusal::kNone ? header.key : 0;
@@ -104,7 +104,7 @@ Status TcpConnection::OnWriteHeader(const FrameHeader& header, MutableByteView* 
   return CheckConduct();
 }
 
-Status TcpConnection::OnWritten(const FrameHeader& header) {
+Status StreamConnection::OnWritten(const FrameHeader& header) {
   if (incoming_.refusal == Refusal::kNone) stats_.peer_bytes_written += header.length;
   incoming_.region_key = 0;
   queue_.PushControl(
@@ -113,7 +113,7 @@ Status TcpConnection::OnWritten(const FrameHeader& header) {
   return CheckConduct();
 }
 
-Status TcpConnection::OnRead(const FrameHeader& header) {
+Status StreamConnection::OnRead(const FrameHeader& header) {
   const auto access = regions_.Check(header.key, header.offset, header.count, Direction::kPeerReads, reactor_.Now());
   if (access.refusal == Refusal::kNone) {
     queue_.Serve(header.id, header.key, access.memory);
@@ -125,7 +125,7 @@ Status TcpConnection::OnRead(const FrameHeader& header) {
   return CheckConduct();
 }
 
-void TcpConnection::OnServed(uint64_t id, uint64_t length, bool complete) {
+void StreamConnection::OnServed(uint64_t id, uint64_t length, bool complete) {
   if (complete) {
     stats_.peer_bytes_read += length;
   } else {
@@ -136,7 +136,7 @@ void TcpConnection::OnServed(uint64_t id, uint64_t length, bool complete) {
   Kick(false);
 }
 
-Status TcpConnection::CheckConduct() const {
+Status StreamConnection::CheckConduct() const {
   if (regions_.abused()) {
     return Status::PermissionDenied("fenced: more than {} transfers broke the rules of the regions offered",
                                     RegionTable::kMaxViolations);
@@ -147,7 +147,7 @@ Status TcpConnection::CheckConduct() const {
   return Status();
 }
 
-Status TcpConnection::OnWriteDone(const FrameHeader& header) {
+Status StreamConnection::OnWriteDone(const FrameHeader& header) {
   Transfer* transfer = transfers_.Find(header.id);
   if (transfer == nullptr || transfer->kind != Transfer::Kind::kWrite) return Lie("an answer to a write that is not");
   const auto refusal = static_cast<Refusal>(header.code);
@@ -159,7 +159,7 @@ Status TcpConnection::OnWriteDone(const FrameHeader& header) {
   return Status();
 }
 
-Status TcpConnection::OnReadDataHeader(const FrameHeader& header, MutableByteView* target) {
+Status StreamConnection::OnReadDataHeader(const FrameHeader& header, MutableByteView* target) {
   Transfer* transfer = transfers_.Find(header.id);
   if (transfer == nullptr || transfer->kind != Transfer::Kind::kRead) return Lie("data for a read that is not");
   if (header.offset != transfer->received || header.length > transfer->length - transfer->received) {
@@ -173,7 +173,7 @@ Status TcpConnection::OnReadDataHeader(const FrameHeader& header, MutableByteVie
   return Status();
 }
 
-Status TcpConnection::OnReadDone(const FrameHeader& header) {
+Status StreamConnection::OnReadDone(const FrameHeader& header) {
   Transfer* transfer = transfers_.Find(header.id);
   if (transfer == nullptr || transfer->kind != Transfer::Kind::kRead) return Lie("an answer to a read that is not");
   const auto refusal = static_cast<Refusal>(header.code);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fabric/tcp_endpoint.h"
+#include "fabric/stream_endpoint.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace forebay::fabric {
 
-TcpEndpoint::~TcpEndpoint() {
+StreamEndpoint::~StreamEndpoint() {
   if (connection_->ended()) return;
   rt::Reactor& reactor = connection_->reactor();
   // Nobody waits for it: the task keeps the connection until its operations have ended.

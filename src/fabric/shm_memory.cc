@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric/shm_memory.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace forebay::fabric {
+
+namespace {
+
+// Linux 6.3; older kernels answer EINVAL.
+constexpr unsigned kNoExecSeal = 0x0008U;
+
+/// Shrinking would make the mapper fault. The write seal is the kernel's ground to refuse punched holes too,
+/// and leaves the maker's mapping, which was there before it, as it is.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+
+int CreateMemoryFile() {
+  const int fd = memfd_create("forebay-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
+  if (fd >= 0 || errno != EINVAL) return fd;
+  return memfd_create("forebay-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+}  // namespace
+
+Result<ShmMapping> MapShm(int fd, size_t size, bool writable) {
+  void* memory = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    return Status::ResourceExhausted(
+        "no room to map {} of shared memory; raise the memory limit, or have fewer "
+        "connections",
+        base::FormatSize(size));
+  }
+  madvise(memory, size, MADV_DONTFORK);  // only a hint of hygiene: a child has no use for it
+  return ShmMapping({static_cast<std::byte*>(memory), size});
+}
+
+void ShmMapping::Unmap() {
+  if (!memory_.empty()) munmap(memory_.data(), memory_.size());
+  memory_ = {};
+}
+
+Result<ShmMemory> CreateShm(size_t size) {
+  ShmMemory memory;
+  memory.descriptor = Socket(CreateMemoryFile());
+  const int fd = memory.descriptor.fd();
+  if (fd < 0) return Status::FromErrno(errno, "memfd_create");
+  if (ftruncate(fd, static_cast<off_t>(size)) != 0) return Status::FromErrno(errno, "size of shared memory");
+  FB_ASSIGN(memory.mapping, MapShm(fd, size, true));
+  if (fcntl(fd, F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
+    return Status::FromErrno(errno, "seal shared memory");
+  return memory;
+}
+
+Result<ShmMapping> MapPeerShm(int fd, size_t size) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  struct statfs system{};
+  // Huge pages have seals too, but may be missing when they are touched: that would be a fault.
+  if (seals < 0 || fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) {
+    return Status::InvalidArgument("the peer sent a descriptor that is no shared memory");
+  }
+  if ((seals & kSeals) != kSeals) {
+    return Status::InvalidArgument("the peer sent shared memory without the seals {:#x} (it has {:#x})",
+                                   kSeals, seals);
+  }
+  struct stat file{};
+  if (fstat(fd, &file) != 0 || file.st_size != static_cast<off_t>(size)) {
+    return Status::InvalidArgument("the peer sent shared memory of {} bytes and announced {}", file.st_size,
+                                   size);
+  }
+  return MapShm(fd, size, false);
+}
+
+}  // namespace forebay::fabric
