@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fabric: how bytes move between processes. A Fabric listens and connects; an Endpoint is one connection: small
 // messages both ways, memory regions offered to the peer, and one-sided reads and writes of the peer's regions.
-// Implementations: `tcp` (ours), an in-process twin; later ofi, ucx, shm. One behaviour suite, hostile peers included,
+// Implementations: `tcp` and `shm` (ours), an in-process twin; later ofi, ucx. One behaviour suite, hostile peers included,
 // runs over all of them (fabric_suite.h).
 //
 // Words. Offer: gives the peer one direction of one exact range of memory until it is withdrawn, expires or the endpoint
@@ -112,7 +112,7 @@ class Endpoint {
 class Listener {
  public:
   virtual ~Listener() = default;
-  /// The address peers connect to, with the port that was really taken: "127.0.0.1:41234".
+  /// The address peers connect to, with the port (or name) that was really taken: "127.0.0.1:41234".
   virtual std::string address() const = 0;
   /// The next connection, as an endpoint that belongs to `home` (which may be another reactor than the listener's; hand
   /// it over with Post before the first use). Called on the listener's reactor. Cancelled once Close was called. An error
@@ -125,7 +125,7 @@ class Fabric {
  public:
   virtual ~Fabric() = default;
   virtual std::string_view name() const = 0;
-  /// `address` is "host:port", numeric or a name; port 0 lets the system choose.
+  /// `address` is "host:port", numeric or a name; port 0 lets the system choose. For shm "/path/of/socket" or "@name".
   virtual Result<std::unique_ptr<Listener>> Listen(rt::Reactor& reactor, const std::string& address,
                                                    EndpointOptions options) = 0;
   virtual rt::Task<Result<std::unique_ptr<Endpoint>>> Connect(rt::Reactor& reactor, std::string address,

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/shm_fabric.h"
 
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
 #include "fabric/fabric_suite.h"
 
 namespace forebay::fabric {
@@ -17,6 +22,34 @@ INSTANTIATE_TEST_SUITE_P(
         FabricFactory{"shm", "@", [](base::Random& random) { return std::make_unique<ShmFabric>(random); }},
         FabricFactory{"shm_small_ring", "@", [](base::Random& random) { return WithRing(random, 4096); }}),
     [](const auto& info) { return info.param.name; });
+
+class ShmFabricTest : public FabricTest {};
+
+// The clock stands still, so nothing is due: whatever the loops did, they would have to do it by asking the
+// kernel.
+TEST_P(ShmFabricTest, IdleEndsSleep) {
+  Connect();
+  RoundTrip();
+  const auto entries = [](rt::ReactorThread& thread) {
+    return thread.Run([&]() -> rt::Task<uint64_t> { co_return thread.reactor().kernel_entries(); });
+  };
+  const uint64_t a = entries(*initiator_), b = entries(*owner_);
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_LE(entries(*initiator_) - a, 4u);
+  EXPECT_LE(entries(*owner_) - b, 4u);
+}
+
+TEST_P(ShmFabricTest, PeersAreNamed) {
+  Connect();
+  EXPECT_EQ(a_->peer(), listener_->address());
+  EXPECT_EQ(b_->peer(), "process " + std::to_string(getpid()) + " of user " + std::to_string(geteuid()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shm, ShmFabricTest,
+                         testing::Values(FabricFactory{
+                             "shm", "@",
+                             [](base::Random& random) { return std::make_unique<ShmFabric>(random); }}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace forebay::fabric

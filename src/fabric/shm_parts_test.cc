@@ -180,6 +180,28 @@ TEST(ShmRingTest, BytesComeOutAsTheyWentInAroundAndAround) {
   }
 }
 
+// The example of docs/formats/fabric-shm.md.
+TEST(ShmRingTest, MemoryIsAsTheFormatPageSays) {
+  Rings rings;
+  const Bytes message = FromHex(
+      "01 00 00 00 05 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 "
+      "00 00 "
+      "89 0e d7 02 68 65 6c 6c 6f");
+  rings.reader.StartWait();
+  EXPECT_EQ(rings.Put(message), 45u);
+  const ByteView writer = rings.a.mapping.bytes(), reader = rings.b.mapping.bytes();
+  const auto line = [](ByteView memory, size_t at) {
+    return Bytes(memory.begin() + at, memory.begin() + at + 16);
+  };
+  EXPECT_EQ(line(writer, 0), FromHex("2d 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"));
+  EXPECT_TRUE(std::ranges::equal(writer.subspan(4096, 45), message));
+  EXPECT_EQ(line(reader, 0), FromHex("00 00 00 00 00 00 00 00 01 00 00 00 00 00 00 00"));
+  rings.reader.EndWait();
+  EXPECT_EQ(rings.Take(100), message);
+  EXPECT_EQ(line(reader, 0), FromHex("00 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00"));
+  EXPECT_EQ(line(reader, 64), FromHex("2d 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"));
+}
+
 TEST(ShmRingTest, PiecesAndPlacesOfOddSizesAndSkipsFitTogether) {
   Rings rings;
   Bytes data = Pattern(1000, 1);
