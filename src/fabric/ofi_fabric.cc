@@ -28,6 +28,8 @@ OfiFabric::OfiFabric(std::string name, std::unique_ptr<OfiDomains> domains, base
 
 OfiFabric::~OfiFabric() = default;
 
+Result<std::vector<std::string>> OfiFabric::Addresses() const { return domains_->library()->Addresses(); }
+
 Result<std::unique_ptr<Listener>> OfiFabric::Listen(rt::Reactor& reactor, const std::string& address,
                                                     EndpointOptions options) {
   FB_TRY(CheckOptions(options));

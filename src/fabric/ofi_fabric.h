@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/arena.h"
 #include "base/mutex.h"
@@ -40,6 +41,8 @@ class OfiFabric final : public Fabric {
   ~OfiFabric() override;
 
   std::string_view name() const override { return name_; }
+  /// Addresses of this machine that one can listen on and be reached at through the provider, without ports.
+  Result<std::vector<std::string>> Addresses() const;
   /// A name instead of a number is resolved here and now, which blocks.
   Result<std::unique_ptr<Listener>> Listen(rt::Reactor& reactor, const std::string& address,
                                            EndpointOptions options) override;

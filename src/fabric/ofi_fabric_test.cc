@@ -2,18 +2,19 @@
 #include "fabric/ofi_fabric.h"
 
 #include "fabric/fabric_suite.h"
+#include "fabric/ofi_fixture.h"
 
 namespace forebay::fabric {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(
-    Ofi, FabricSuite,
-    testing::Values(FabricFactory{
-        .name = "tcp",
-        .address = "127.0.0.1:0",
-        .make = [](base::Random& random) { return *OfiFabric::Open({.provider = "tcp"}, random); },
-        .read_deadline_ends_the_connection = true}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ofi, FabricSuite, testing::ValuesIn(OfiFactories()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(OfiFabricTest, SuiteRunsOverARealDevice) {
+  const auto address = RdmaAddress();
+  if (!address.ok()) GTEST_SKIP() << address.status().message();
+  EXPECT_EQ(OfiFactories().size(), 2u);
+}
 
 }  // namespace
 }  // namespace forebay::fabric

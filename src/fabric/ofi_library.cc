@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -76,9 +77,20 @@ Result<std::shared_ptr<OfiLibrary>> OfiLibrary::Open(std::string provider) {
 
 Result<InfoHandle> OfiLibrary::ForConnect(const rt::SocketAddress& to) const { return Find(&to, false); }
 
-Result<InfoHandle> OfiLibrary::ForListen(const rt::SocketAddress& at) const { return Find(&at, true); }
+// The provider tries a port when it is asked for one, and says "no data" for a port in use: so the port comes
+// afterwards.
+Result<InfoHandle> OfiLibrary::ForListen(const rt::SocketAddress& at) const {
+  FB_ASSIGN(const rt::HostPort parts, rt::SplitHostPort(at.ToString()));
+  FB_ASSIGN(const rt::SocketAddress any_port, rt::SocketAddress::Parse(parts.host, 0));
+  FB_ASSIGN(InfoHandle info, Find(&any_port, true));
+  if (info->src_addr == nullptr || info->src_addrlen != at.size()) {
+    return Status::Unavailable("libfabric's {} provider cannot listen on {}", provider_, at.ToString());
+  }
+  std::memcpy(info->src_addr, at.get(), at.size());
+  return info;
+}
 
-Result<InfoHandle> OfiLibrary::Find(const rt::SocketAddress* address, bool listen) const {
+Result<InfoHandle> OfiLibrary::Ask(const rt::SocketAddress* address, bool listen) const {
   const InfoHandle hints = Hints(provider_);
   if (hints == nullptr || hints->fabric_attr->prov_name == nullptr)
     return Status::ResourceExhausted("no memory");
@@ -89,10 +101,18 @@ Result<InfoHandle> OfiLibrary::Find(const rt::SocketAddress* address, bool liste
     service = std::to_string(parts.port);
   }
   fi_info* found = nullptr;
-  const int error = fi_getinfo(kApiVersion, address == nullptr ? nullptr : host.c_str(),
-                               address == nullptr ? nullptr : service.c_str(),
-                               FI_NUMERICHOST | (listen ? FI_SOURCE : 0), hints.get(), &found);
-  const InfoHandle list(found);
+  const int error =
+      fi_getinfo(kApiVersion, address == nullptr ? nullptr : host.c_str(),
+                 address == nullptr ? nullptr : service.c_str(),
+                 address == nullptr ? 0 : FI_NUMERICHOST | (listen ? FI_SOURCE : 0), hints.get(), &found);
+  if (error != 0 && error != -FI_ENODATA) {
+    return FromOfiError(-error, address == nullptr ? "look for " + provider_ : address->ToString());
+  }
+  return InfoHandle(found);
+}
+
+Result<InfoHandle> OfiLibrary::Find(const rt::SocketAddress* address, bool listen) const {
+  FB_ASSIGN(const InfoHandle list, Ask(address, listen));
   for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
     // A layered provider ("verbs;ofi_rxm") is not what was asked for.
     if (info->fabric_attr->prov_name != provider_) continue;
@@ -100,12 +120,25 @@ Result<InfoHandle> OfiLibrary::Find(const rt::SocketAddress* address, bool liste
     if (copy == nullptr) return Status::ResourceExhausted("no memory");
     return copy;
   }
-  if (error != 0 && error != -FI_ENODATA) {
-    return FromOfiError(-error, address == nullptr ? "look for " + provider_ : address->ToString());
-  }
   if (address == nullptr) return NoProvider(provider_);
   return Status::Unavailable("libfabric's {} provider has no device that reaches {}", provider_,
                              address->ToString());
+}
+
+Result<std::vector<std::string>> OfiLibrary::Addresses() const {
+  FB_ASSIGN(const InfoHandle list, Ask(nullptr, false));
+  std::vector<std::string> addresses;
+  for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
+    const bool internet = info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
+    if (info->fabric_attr->prov_name != provider_ || !internet || info->src_addr == nullptr) continue;
+    const rt::SocketAddress address(static_cast<const sockaddr*>(info->src_addr),
+                                    static_cast<socklen_t>(info->src_addrlen));
+    FB_ASSIGN(rt::HostPort parts, rt::SplitHostPort(address.ToString()));
+    if (std::find(addresses.begin(), addresses.end(), parts.host) == addresses.end())
+      addresses.push_back(std::move(parts.host));
+  }
+  if (addresses.empty()) return NoProvider(provider_);
+  return addresses;
 }
 
 Result<fid_fabric*> OfiLibrary::FabricOf(const fi_info& info) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/status.h"
@@ -63,6 +64,8 @@ class OfiLibrary {
   static Result<std::shared_ptr<OfiLibrary>> Open(std::string provider);
 
   const std::string& provider() const { return provider_; }
+  /// Addresses of this machine's devices, without ports: "10.9.0.1".
+  Result<std::vector<std::string>> Addresses() const;
   /// Blocks for as long as the provider looks for a route.
   Result<InfoHandle> ForConnect(const rt::SocketAddress& to) const;
   Result<InfoHandle> ForListen(const rt::SocketAddress& at) const;
@@ -72,6 +75,8 @@ class OfiLibrary {
 
  private:
   explicit OfiLibrary(std::string provider) : provider_(std::move(provider)) {}
+  /// All that libfabric finds, layered providers included; `address` may be null.
+  Result<InfoHandle> Ask(const rt::SocketAddress* address, bool listen) const;
   Result<InfoHandle> Find(const rt::SocketAddress* address, bool listen) const;
   Status CheckRegistrations();
 
