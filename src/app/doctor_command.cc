@@ -35,7 +35,7 @@ std::string_view VerdictName(Verdict verdict) {
 
 std::vector<Finding> LookAtMovers() {
   base::SecureRandom random;
-  const fabric::Movers movers(random);
+  const fabric::Movers movers(random, fabric::Side::kClient);
   std::vector<Finding> findings;
   for (const fabric::MoverReport& report : movers.reports())
     findings.push_back({.what = report.name,

@@ -71,7 +71,8 @@ Status CheckListenAddress(std::string_view option, const std::string& text, bool
   if (address->is_loopback()) return {};
   if (allow_plaintext) {
     if (!address->is_wildcard()) return {};
-    return Status::InvalidArgument("{} {}: clients are told this address; name one that they can reach", option, text);
+    return Status::InvalidArgument("{} {}: clients are told this address; name one that they can reach",
+                                   option, text);
   }
   return Status::InvalidArgument(
       "{} {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on{}", option,
@@ -143,6 +144,7 @@ struct Server::Parts {
   std::unique_ptr<engine::StoreDirectory> store;
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
+  std::vector<base::ArenaRegistrar*> registrars;  // that know the arena; of the movers
   std::unique_ptr<auth::SessionTable> sessions;
   std::unique_ptr<auth::RpcAuthenticator> authenticator;
   std::unique_ptr<native::Server> data;
@@ -150,6 +152,7 @@ struct Server::Parts {
 
   Status OpenStore();
   Result<std::vector<native::ListenOn>> ChooseWays();
+  void RegisterArena(const std::vector<native::ListenOn>& ways);
   std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp);
   Status StartReactors();
   Status StartData();
@@ -206,8 +209,9 @@ Status Server::Parts::StartData() {
   sessions = std::make_unique<auth::SessionTable>(clock, random);
   authenticator = std::make_unique<auth::RpcAuthenticator>(
       [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; }, clock);
-  movers = std::make_unique<fabric::Movers>(random);
+  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer);
   FB_ASSIGN(const std::vector<native::ListenOn> ways, ChooseWays());
+  RegisterArena(ways);
   native::ServerOptions data_options;
   // The other half is for the memory tier and for what the store holds while it reads and writes.
   data_options.window_bytes = options.memory_bytes / 2;
@@ -228,12 +232,31 @@ Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() {
     FB_ASSIGN(const FabricOption option, ParseFabricOption(text));
     fabric::Fabric* const fabric = movers->Find(option.name);
     if (fabric == nullptr) return movers->WhyNot(option.name);
-    ways.push_back({.fabric = *fabric, .address = option.address.empty() ? AddressFor(*fabric, tcp) : option.address});
+    ways.push_back(
+        {.fabric = *fabric, .address = option.address.empty() ? AddressFor(*fabric, tcp) : option.address});
   }
   if (!ways.empty()) return ways;
-  for (fabric::Fabric* const fabric : movers->automatic())
+  FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(tcp));
+  for (fabric::Fabric* const fabric : movers->automatic()) {
+    if (!movers->ListensAt(fabric->name(), place.host)) continue;  // RDMA devices are not on loopback
     ways.push_back({.fabric = *fabric, .address = AddressFor(*fabric, tcp)});
+  }
   return ways;
+}
+
+/// So that devices move payload without anybody's copy.
+void Server::Parts::RegisterArena(const std::vector<native::ListenOn>& ways) {
+  for (const native::ListenOn& way : ways) {
+    base::ArenaRegistrar* const registrar = movers->ArenasOf(way.fabric.name());
+    if (registrar == nullptr) continue;
+    const Status registered = arena->AddRegistrar(registrar);
+    if (registered.ok()) {
+      registrars.push_back(registrar);
+    } else {
+      log.Warning("{}: the arena is not registered, so each transfer registers anew: {}", way.fabric.name(),
+                  registered.message());
+    }
+  }
 }
 
 /// Where no address was given. On one host a random name, which no other server, here or elsewhere, has too.
@@ -285,6 +308,8 @@ void Server::Parts::Stop(base::Duration grace) {
   data.reset();
   store.reset();
   reactors.clear();
+  for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
+    arena->RemoveRegistrar(registrar);
 }
 
 Result<uint64_t> ChooseSize(const std::string& directory) {

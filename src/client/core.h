@@ -83,7 +83,7 @@ class Client::Core {
                                                base::TimePoint deadline);
 
  private:
-  explicit Core(ClientOptions options) : options_(std::move(options)), movers_(random_) {}
+  explicit Core(ClientOptions options) : options_(std::move(options)), movers_(random_, fabric::Side::kClient) {}
   Result<client::DataTarget> OpenSession(base::Duration timeout);
   template <typename F, typename Refused>
   void StartHere(F function, Refused refused) {

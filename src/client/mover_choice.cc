@@ -14,8 +14,9 @@ Result<MoverChoice> MoverChoice::Of(const fabric::Movers& movers, const std::str
     return Only(*only);
   }
   choice.fabrics = movers.automatic();
-  for (const fabric::MoverReport& report : movers.reports())
-    if (!report.usable) choice.notes.push_back(fmt::format("{}: {}", report.name, report.found));
+  for (const fabric::MoverKind& kind : fabric::MoverKinds())
+    if (kind.automatic && movers.Find(kind.name) == nullptr)
+      choice.notes.push_back(fmt::format("{}: {}", kind.name, movers.Detail(kind.name)));
   return choice;
 }
 

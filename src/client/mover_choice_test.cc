@@ -54,7 +54,7 @@ TEST_F(MoverChoiceTest, NothingInCommonSaysWhatEachSideHas) {
 }
 
 TEST_F(MoverChoiceTest, OneThatIsAskedForByNameIsTheOnlyOne) {
-  const fabric::Movers movers(random_);
+  const fabric::Movers movers(random_, fabric::Side::kClient);
   const auto choice = MoverChoice::Of(movers, "tcp");
   ASSERT_TRUE(choice.ok()) << choice.status().ToString();
   EXPECT_THAT(choice->fabrics, ElementsAre(movers.Find("tcp")));
@@ -65,7 +65,7 @@ TEST_F(MoverChoiceTest, OneThatIsAskedForByNameIsTheOnlyOne) {
 }
 
 TEST_F(MoverChoiceTest, WithoutANameItIsWhatTheMachineHas) {
-  const fabric::Movers movers(random_);
+  const fabric::Movers movers(random_, fabric::Side::kClient);
   const auto choice = MoverChoice::Of(movers, "");
   ASSERT_TRUE(choice.ok()) << choice.status().ToString();
   EXPECT_EQ(choice->fabrics, movers.automatic());

@@ -3,30 +3,48 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
 #include "fabric/shm_fabric.h"
 #include "fabric/tcp_fabric.h"
+#ifdef FOREBAY_HAS_OFI
+#include "fabric/ofi_fabric.h"
+#endif
 
 namespace forebay::fabric {
 
 namespace {
 
-constexpr std::array kKinds = {
-    MoverKind{.name = "shm", .what = "shared memory, on one host", .automatic = true, .network = false},
-    MoverKind{.name = "tcp", .what = "sockets, on every machine", .automatic = true, .network = true},
-};
+constexpr std::array<MoverKind, kMoverKinds> kKinds = {{
+    {.name = "shm", .what = "shared memory, on one host", .automatic = true, .network = false},
+    {.name = "ofi;verbs", .what = "RDMA, by libfabric", .automatic = true, .network = true},
+    {.name = "tcp", .what = "sockets, on every machine", .automatic = true, .network = true},
+    {.name = "ofi;tcp",
+     .what = "libfabric over sockets: the code of ofi;verbs on any machine",
+     .automatic = false,
+     .network = true},
+}};
+
+size_t IndexOf(std::string_view name) {
+  const auto* const found = std::ranges::find(kKinds, name, &MoverKind::name);
+  FB_CHECK(found != kKinds.end());
+  return static_cast<size_t>(found - kKinds.begin());
+}
+
+/// Cheap, where asking libfabric is not.
+bool HasRdmaDevice() {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
 
 }  // namespace
 
-std::span<const MoverKind> MoverKinds() { return kKinds; }
-
-const MoverKind& KindOf(std::string_view name) {
-  const auto* const found = std::ranges::find(kKinds, name, &MoverKind::name);
-  FB_CHECK(found != kKinds.end());
-  return *found;
-}
+std::span<const MoverKind, kMoverKinds> MoverKinds() { return kKinds; }
+const MoverKind& KindOf(std::string_view name) { return kKinds[IndexOf(name)]; }
 
 Result<std::string> ParseMoverName(std::string_view text) {
   std::string name(text);
@@ -39,50 +57,103 @@ Result<std::string> ParseMoverName(std::string_view text) {
   return Status::InvalidArgument("`{}` is no mover; known are {}", text, known);
 }
 
-Movers::Found Movers::Look(std::string_view name, base::Random& random) {
-  if (name == "shm")
-    return {.fabric = std::make_unique<ShmFabric>(random), .detail = "memfd and Unix sockets", .remedy = {}};
-  if (name == "tcp")
-    return {.fabric = std::make_unique<TcpFabric>(random),
-            .detail = "the kernel's TCP, by io_uring",
-            .remedy = {}};
-  return {.fabric = nullptr, .detail = "not part of this build", .remedy = {}};
+// ---- looking ----
+
+const Movers::Found& Movers::Look(size_t kind) const {
+  Slot& slot = slots_[kind];
+  std::call_once(slot.looked, [&] { slot.found = LookFor(kKinds[kind].name); });
+  return slot.found;
 }
 
-Movers::Movers(base::Random& random) {
-  for (const MoverKind& kind : kKinds) {
-    Found found = Look(kind.name, random);
-    reports_.push_back({.name = std::string(kind.name),
-                        .what = std::string(kind.what),
-                        .usable = found.fabric != nullptr,
-                        .found = std::move(found.detail),
-                        .remedy = std::move(found.remedy)});
-    fabrics_.push_back(std::move(found.fabric));
+Movers::Found Movers::LookFor(std::string_view name) const {
+  Found found;
+  if (name == "shm") {
+    found.fabric = std::make_unique<ShmFabric>(random_);
+    found.detail = "memfd and Unix sockets";
+  } else if (name == "tcp") {
+    found.fabric = std::make_unique<TcpFabric>(random_);
+    found.detail = "the kernel's TCP, by io_uring";
+  } else if (name == "ofi;tcp") {
+    found = LookForOfi("tcp");
+  } else if (name == "ofi;verbs") {
+    if (HasRdmaDevice()) return LookForOfi("verbs");
+    found.detail = "no RDMA device";
+    found.remedy = "an RDMA NIC with its driver, or Soft-RoCE, and an IP address on it";
   }
+  return found;
 }
 
-Movers::~Movers() = default;
+#ifdef FOREBAY_HAS_OFI
 
-Fabric* Movers::Find(std::string_view name) const {
-  for (size_t i = 0; i < kKinds.size(); ++i)
-    if (kKinds[i].name == name) return fabrics_[i].get();
-  return nullptr;
+Movers::Found Movers::LookForOfi(const std::string& provider) const {
+  OfiOptions options;
+  options.provider = provider;
+  options.domain = side_ == Side::kServer ? OfiOptions::Domain::kShared : OfiOptions::Domain::kPerEndpoint;
+  Found found;
+  auto opened = OfiFabric::Open(options, random_);
+  if (!opened.ok()) {
+    found.detail = std::string(opened.status().message());
+    return found;
+  }
+  found.detail = "libfabric, provider " + provider;
+  if (provider == "verbs") {
+    const auto addresses = (*opened)->Addresses();
+    if (addresses.ok()) found.hosts = *addresses;
+    for (const std::string& host : found.hosts) found.detail += ", " + host;
+  }
+  found.arenas = &(*opened)->arenas();
+  found.fabric = *std::move(opened);
+  return found;
 }
+
+#else
+
+Movers::Found Movers::LookForOfi(const std::string&) const {
+  Found found;
+  found.detail = "this build has no libfabric";
+  found.remedy = "build with libfabric-dev installed";
+  return found;
+}
+
+#endif
+
+// ---- telling ----
+
+Fabric* Movers::Find(std::string_view name) const { return Look(IndexOf(name)).fabric.get(); }
 
 std::vector<Fabric*> Movers::automatic() const {
   std::vector<Fabric*> all;
   for (size_t i = 0; i < kKinds.size(); ++i)
-    if (kKinds[i].automatic && fabrics_[i] != nullptr) all.push_back(fabrics_[i].get());
+    if (kKinds[i].automatic && Look(i).fabric != nullptr) all.push_back(Look(i).fabric.get());
   return all;
 }
 
-Status Movers::WhyNot(std::string_view name) const {
-  for (const MoverReport& report : reports_) {
-    if (report.name != name) continue;
-    return Status::FailedPrecondition("the mover `{}` cannot be used here: {}{}{}", name, report.found,
-                                      report.remedy.empty() ? "" : "; ", report.remedy);
+std::vector<MoverReport> Movers::reports() const {
+  std::vector<MoverReport> reports;
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    const Found& found = Look(i);
+    reports.push_back({.name = std::string(kKinds[i].name),
+                       .what = std::string(kKinds[i].what),
+                       .usable = found.fabric != nullptr,
+                       .found = found.detail,
+                       .remedy = found.remedy});
   }
-  return ParseMoverName(name).status();
+  return reports;
 }
+
+const std::string& Movers::Detail(std::string_view name) const { return Look(IndexOf(name)).detail; }
+
+Status Movers::WhyNot(std::string_view name) const {
+  const Found& found = Look(IndexOf(name));
+  return Status::FailedPrecondition("the mover `{}` cannot be used here: {}{}{}", name, found.detail,
+                                    found.remedy.empty() ? "" : "; it needs ", found.remedy);
+}
+
+bool Movers::ListensAt(std::string_view name, std::string_view host) const {
+  const std::vector<std::string>& hosts = Look(IndexOf(name)).hosts;
+  return hosts.empty() || std::ranges::find(hosts, host) != hosts.end();
+}
+
+base::ArenaRegistrar* Movers::ArenasOf(std::string_view name) const { return Look(IndexOf(name)).arenas; }
 
 }  // namespace forebay::fabric

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Movers: the fabrics that this build and this machine have, by name, best first, and of those that cannot be
 // used why not and how to get them. Used by whoever chooses: the server what to offer, the client what to
-// take, `doctor` what to tell. Thread-safe: constant after construction.
+// take, `doctor` what to tell. A mover is looked for when it is first asked for, since that may take a while.
+// Thread-safe.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/random.h"
 #include "fabric/fabric.h"
 
@@ -22,8 +27,9 @@ struct MoverKind {
   bool automatic;         // taken without being asked for by name
   bool network;           // its addresses are "host:port", and reach other machines
 };
+constexpr size_t kMoverKinds = 4;
 /// All that this version knows, best first.
-std::span<const MoverKind> MoverKinds();
+std::span<const MoverKind, kMoverKinds> MoverKinds();
 /// `name` is one of them.
 const MoverKind& KindOf(std::string_view name);
 /// InvalidArgument, naming all, for a name that is none of them. `ofi:verbs` is `ofi;verbs`, for shells.
@@ -37,31 +43,52 @@ struct MoverReport {
   std::string remedy;  // what to do to get it; empty when it is usable
 };
 
+/// Which end of connections the movers are for.
+enum class Side : uint8_t {
+  kClient,  // offers memory: each connection keeps its registrations to itself
+  kServer,  // offers none, has many connections: they share one registration of each arena
+};
+
 class Movers {
  public:
-  /// Looks at the machine, and makes what can be made. `random` is borrowed, thread-safe, and makes keys.
-  explicit Movers(base::Random& random);
-  ~Movers();
+  /// `random` is borrowed, thread-safe, and makes keys.
+  Movers(base::Random& random, Side side) : random_(random), side_(side) {}
 
   /// Null when it cannot be used here.
   Fabric* Find(std::string_view name) const;
   /// Those to be taken without being asked for, best first.
   std::vector<Fabric*> automatic() const;
   /// One for each kind, best first.
-  const std::vector<MoverReport>& reports() const { return reports_; }
+  std::vector<MoverReport> reports() const;
+  /// What it would use here; when it cannot be used, why not.
+  const std::string& Detail(std::string_view name) const;
   /// Why a mover that Find does not know cannot be used, and what to do.
   Status WhyNot(std::string_view name) const;
+  /// Whether it can listen at `host`, an address of this machine: devices have addresses of their own.
+  bool ListensAt(std::string_view name, std::string_view host) const;
+  /// Who must know the arenas that payload comes from and goes to; null when the mover has no use for them.
+  base::ArenaRegistrar* ArenasOf(std::string_view name) const;
 
  private:
   struct Found {
-    std::unique_ptr<Fabric> fabric;
+    std::unique_ptr<Fabric> fabric;  // null: it cannot be used
     std::string detail;
     std::string remedy;
+    std::vector<std::string> hosts;  // where it can listen; none: anywhere
+    base::ArenaRegistrar* arenas = nullptr;
   };
-  static Found Look(std::string_view name, base::Random& random);
+  struct Slot {
+    std::once_flag looked;
+    Found found;
+  };
 
-  std::vector<std::unique_ptr<Fabric>> fabrics_;  // of the kinds; null where it cannot be used
-  std::vector<MoverReport> reports_;
+  const Found& Look(size_t kind) const;
+  Found LookFor(std::string_view name) const;
+  Found LookForOfi(const std::string& provider) const;
+
+  base::Random& random_;
+  const Side side_;
+  mutable std::array<Slot, kMoverKinds> slots_;
 };
 
 }  // namespace forebay::fabric

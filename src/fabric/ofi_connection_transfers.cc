@@ -183,7 +183,10 @@ void OfiConnection::FinishJobIfDone(uint64_t id) {
   Job& job = found->second;
   if (job.under_way != 0 || job.asked || (job.failure.ok() && job.posted < job.length)) return;
   if (job.failure.ok()) {
-    (job.direction == Direction::kPeerWrites ? stats_.bytes_written : stats_.bytes_read) += job.length;
+    const bool write = job.direction == Direction::kPeerWrites;
+    ++(write ? stats_.writes : stats_.reads);
+    (write ? stats_.bytes_written : stats_.bytes_read) += job.length;
+    if (!link_->traits().device) stats_.copied_bytes += job.length;
   }
   const Status result = std::move(job.failure);
   jobs_.erase(found);

@@ -160,6 +160,7 @@ OfiTraits OfiLibrary::TraitsOf(const fi_info& info) {
   traits.local_registration = (mode & FI_MR_LOCAL) != 0;
   traits.virtual_addresses = (mode & FI_MR_VIRT_ADDR) != 0;
   traits.provider_keys = (mode & FI_MR_PROV_KEY) != 0;
+  traits.device = provider == "verbs";
   traits.close_is_final = provider == "verbs";
   traits.ask_delivery = provider != "verbs";
   traits.pieces = std::clamp<size_t>(info.tx_attr->iov_limit, 1, kMaxPieces);

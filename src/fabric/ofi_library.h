@@ -45,6 +45,7 @@ using InfoHandle = std::unique_ptr<fi_info, InfoFree>;
 
 /// Where providers differ.
 struct OfiTraits {
+  bool device = false;              // an adapter moves payload, no processor (verbs)
   bool local_registration = false;  // buffers of ours must be registered as well (verbs)
   bool virtual_addresses = false;   // a region is addressed by its owner's pointers, not from 0
   bool provider_keys = false;       // the provider makes the keys; else they are our random numbers
