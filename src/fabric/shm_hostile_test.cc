@@ -27,6 +27,7 @@ class RawShmListener final : public RawListener {
     EXPECT_EQ(listen(fd_, 8), 0);
   }
   ~RawShmListener() override { close(fd_); }
+  int fd() const { return fd_; }
   std::string address() const override {
     sockaddr_un bound{};
     socklen_t size = sizeof(bound);
@@ -351,6 +352,31 @@ TEST_P(ShmHostileTest, AllowedUsersAreServed) {
     co_await open->Close();
     open.reset();
   });
+}
+
+TEST_P(ShmHostileTest, ListenersOfOtherUsersAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user to try it";
+  RawShmListener squatter;
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const Socket read_end(ready[0]), write_end(ready[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    // Who listens is who called listen last.
+    if (setresuid(kNobody, kNobody, kNobody) != 0 || listen(squatter.fd(), 8) != 0) _exit(3);
+    (void)!write(write_end.fd(), "r", 1);
+    while (true) pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(read_end.fd(), &byte, 1), 1);
+  const Status status =
+      initiator_
+          ->Run([&] { return fabric_->Connect(initiator_->reactor(), squatter.address(), kOptions, kNever); })
+          .status();
+  EXPECT_EQ(status.code(), Code::kPermissionDenied) << status.ToString();
+  EXPECT_NE(status.message().find("user 65534"), std::string_view::npos) << status.ToString();
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST_P(StreamHostileServerTest, WrongHellosAreClearErrors) {
