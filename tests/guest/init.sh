@@ -55,7 +55,7 @@ mount -o bind "/host$modules" "/lib/modules/$(uname -r)" || fail "the kernel's m
 mkdir -p "/guest/lib/modules/$(uname -r)"
 mount -o bind "/host$modules" "/guest/lib/modules/$(uname -r)"
 for module in $load; do
-  modprobe "$module" || fail "kernel module $module does not load: $(dmesg | tail -n 1)"
+  problem=$(modprobe "$module" 2>&1) || fail "kernel module $module does not load: $problem"
 done
 
 cd /guest || fail "/guest is gone"

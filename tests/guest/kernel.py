@@ -97,6 +97,8 @@ def prepare(package_file=None, progress=lambda text: None):
         raise Unavailable(f"no place for the guest's kernel: {error}; FOREBAY_GUEST_CACHE names another directory") from None
     with lock:
         _lock(lock, progress)
+        for left in [*cache.glob("unpack.*"), *cache.glob("download.*")]:  # by a run that was killed
+            shutil.rmtree(left, ignore_errors=True)
         if package_file is not None:
             return _from_file(cache, recipe, pathlib.Path(package_file), progress)
         return _from_apt(cache, recipe, progress)
@@ -209,7 +211,9 @@ def _build(directory, package, manifest, progress):
         image = _unpack(package, root)
         (version,) = [path.name for path in (root / "modules/lib/modules").iterdir()]
         (root / "kernel").write_bytes(_uncompressed(image))
-        subprocess.run([depmod, "-b", root / "modules", version], check=True, stderr=subprocess.DEVNULL)
+        done = subprocess.run([depmod, "-b", root / "modules", version], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Unavailable(f"depmod makes nothing of the modules in {package}: {done.stderr.strip()}")
         modules = root / "modules/lib/modules" / version
         (root / "initramfs").write_bytes(_initramfs(modules, version))
         (root / "manifest").write_text(json.dumps({**manifest, "version": version, "package": package.name}))

@@ -8,13 +8,14 @@ Usage: run_programs.py PLAN DIRECTORY. PLAN is JSON, written by forebay_guest_te
     {"hosts": 1, "memory_mib": 2048, "timeout_s": 170, "programs": [
         {"label": "ofi;verbs", "command": ["/path/fabric_ofi_test"], "environment": ["NAME=value"], "timeout_s": 100}]}
 
-Programs are GoogleTest's; their cases are counted from the report that GoogleTest writes, not from what they print. Logs and reports
+Programs are GoogleTest's; their cases are counted from the report that GoogleTest writes, or, when they die before, from what they printed. Logs and reports
 stay in DIRECTORY. Exit status: 0, 1 when a case failed, or a program crashed, hung, or ran nothing; 77 when no guest can be had.
 """
 
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import sys
@@ -59,15 +60,17 @@ def guest_script(programs):
 
 def judge(directory, number, program):
     outcome = Outcome()
+    log = directory / f"{number}.log"
     status = read(directory / f"{number}.status").strip()
     if not status:
-        outcome.trouble("the guest ended before it did" if (directory / f"{number}.log").exists() else "not reached")
+        last = count_printed(outcome, read(log))
+        outcome.trouble(f"the guest ended before it did{last}" if log.exists() else "not reached")
         return outcome
     try:
         report = ElementTree.fromstring(read(directory / f"{number}.xml"))
     except ElementTree.ParseError:
-        # A program that crashes or is ended for taking too long writes no report.
-        last = last_case(directory / f"{number}.log")
+        # A program that crashes or is ended for taking too long writes no report: what it printed has to do.
+        last = count_printed(outcome, read(log))
         how = f"took over {program['timeout_s']} s" if int(status) == STATUS_TIMED_OUT else f"ended with status {status}"
         outcome.trouble(f"{how}{last}")
         return outcome
@@ -102,9 +105,22 @@ def read(path):
         return ""
 
 
-def last_case(log):
-    started = [line.split("]", 1)[1].strip() for line in read(log).splitlines() if line.startswith("[ RUN      ]")]
-    return f" in {started[-1]}" if started else ""
+def count_printed(outcome, log):
+    """Where the program was, as words for a reader."""
+    running = ""
+    for line in log.splitlines():
+        if match := re.fullmatch(r"\[ RUN      \] (\S+)", line):
+            running = f" in {match.group(1)}"
+        elif match := re.fullmatch(r"\[ +(OK|FAILED|SKIPPED) \] (\S+?)(?:, where .*)? \(\d+ ms\)", line):
+            running = ""
+            if match.group(1) == "OK":
+                outcome.passed += 1
+            elif match.group(1) == "SKIPPED":
+                outcome.skipped += 1
+            else:
+                outcome.failed += 1
+                outcome.remarks.append(f"failed:  {match.group(2)}")
+    return running
 
 
 def show(label, outcome, log):

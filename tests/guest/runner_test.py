@@ -194,8 +194,8 @@ class ProgramsTest(BootedTest):
         self.assertEqual(lines, [
             "guest: a;good one 2 passed, 0 failed, 1 skipped",
             "guest: failing 1 passed, 1 failed, 0 skipped",
-            "guest: crashing 0 passed, 1 failed, 0 skipped (ended with status 137 in SampleTest.Crashes)",
-            "guest: hanging 0 passed, 1 failed, 0 skipped (took over 2 s in SampleTest.Hangs)",
+            "guest: crashing 1 passed, 1 failed, 0 skipped (ended with status 137 in SampleTest.Crashes)",
+            "guest: hanging 1 passed, 1 failed, 0 skipped (took over 2 s in SampleTest.Hangs)",
             "guest: skipping 0 passed, 1 failed, 1 skipped (no case ran)",
             "guest: empty 0 passed, 1 failed, 0 skipped (no case ran)",
             "guest: told to 1 passed, 0 failed, 0 skipped",
