@@ -29,3 +29,6 @@ find_package(Protobuf REQUIRED)                                    # protobuf::l
 if(NOT FOREBAY_SANITIZE STREQUAL "thread")
   find_package(gRPC REQUIRED CONFIG)                               # gRPC::grpc++
 endif()
+
+# Not everyone has an RDMA stack: what needs it is left out where it is missing.
+pkg_check_modules(ibverbs QUIET IMPORTED_TARGET libibverbs)        # PkgConfig::ibverbs
