@@ -7,6 +7,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing>=2.3)          # PkgConfig::liburing
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)                    # PkgConfig::isal
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)       # PkgConfig::tomlplusplus
+pkg_check_modules(ucx QUIET IMPORTED_TARGET ucx>=1.13)                      # PkgConfig::ucx, optional
 find_package(fmt REQUIRED CONFIG)                                  # fmt::fmt
 find_package(spdlog REQUIRED CONFIG)                               # spdlog::spdlog
 find_package(OpenSSL REQUIRED)                                     # OpenSSL::Crypto OpenSSL::SSL

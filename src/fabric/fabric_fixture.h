@@ -14,6 +14,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/arena.h"
@@ -28,6 +29,9 @@ struct FabricFactory {
   std::string name;
   std::string address;  ///< to listen on
   std::function<std::unique_ptr<Fabric>(base::Random&)> make;
+  // What movers differ in; docs/fabric.md says why.
+  bool transfers_pass_a_stopped_owner = false;     ///< its device answers for it
+  bool read_deadline_ends_the_connection = false;  ///< nothing else stops a device from writing to the target
   friend void PrintTo(const FabricFactory& factory, std::ostream* out) { *out << factory.name; }
 };
 
@@ -172,6 +176,10 @@ class FabricTest : public testing::TestWithParam<FabricFactory> {
   }
   Status Read(RegionToken region, uint64_t offset, MutableByteView data, base::TimePoint deadline = kNever) {
     return initiator_->Run([&] { return a_->Read(region, offset, data, deadline); });
+  }
+  /// Waits until the initiator's transfers of this kind have come to so many bytes: the owner need not see them.
+  void AwaitTransferred(uint64_t EndpointStats::* kind, uint64_t bytes) {
+    while (StatsOf(*initiator_, *a_).*kind < bytes) std::this_thread::yield();
   }
   EndpointStats StatsOf(rt::ReactorThread& thread, Endpoint& endpoint) {
     return thread.Run([&]() -> rt::Task<EndpointStats> { co_return endpoint.stats(); });

@@ -325,10 +325,8 @@ TEST_P(FabricSuite, NoByteChangesAfterWithdrawWhileThePeerGoesOnWriting) {
     const RegionToken region = Offer(memory, Direction::kPeerWrites);
     auto writer = initiator_->Submit(
         [&, data = BufferOf(Pattern(base::kMiB, static_cast<uint64_t>(round)))] { return WriteUntilError(*a_, region, data, 4); });
+    AwaitTransferred(&EndpointStats::bytes_written, StatsOf(*initiator_, *a_).bytes_written + 2 * base::kMiB);
     owner_->Run([&]() -> rt::Task<void> {
-      while (b_->stats().peer_bytes_written < (static_cast<uint64_t>(round) * 8 + 2) * base::kMiB / 4) {
-        co_await owner_->reactor().Yield();
-      }
       EXPECT_TRUE((co_await b_->Withdraw(region)).ok());
       // Still on the owner's thread: from here on the memory is the test's.
       std::fill(memory.begin(), memory.end(), std::byte{0xEE});
@@ -354,9 +352,8 @@ TEST_P(FabricSuite, ReadOfAWithdrawnRegionFailsAndTheConnectionGoesOn) {
         if (first != Pattern(base::kMiB, 1)) co_return Status::DataLoss("wrong bytes in a read that was ok");
       }
     });
+    AwaitTransferred(&EndpointStats::bytes_read, StatsOf(*initiator_, *a_).bytes_read + base::kMiB);
     owner_->Run([&]() -> rt::Task<void> {
-      const uint64_t start = b_->stats().peer_bytes_read;
-      while (b_->stats().peer_bytes_read == start) co_await owner_->reactor().Yield();
       EXPECT_TRUE((co_await b_->Withdraw(region)).ok());
       memory.reset();  // whoever reads it now is caught by the address sanitizer
     });
@@ -399,8 +396,8 @@ TEST_P(FabricSuite, FenceInMidTransferEndsBothSides) {
   const RegionToken region = Offer(memory, Direction::kPeerWrites);
   auto writer =
       initiator_->Submit([&, data = BufferOf(Pattern(base::kMiB, 1))] { return WriteUntilError(*a_, region, data, 4); });
+  AwaitTransferred(&EndpointStats::bytes_written, 4 * base::kMiB);
   owner_->Run([&]() -> rt::Task<void> {
-    while (b_->stats().peer_bytes_written < 4 * base::kMiB) co_await owner_->reactor().Yield();
     co_await b_->Fence(Status::Aborted("the test fences"));
     std::fill(memory.begin(), memory.end(), std::byte{0xEE});
     EXPECT_EQ(b_->state().code(), Code::kUnavailable);
@@ -485,13 +482,18 @@ TEST_P(FabricSuite, WriteEndsAtItsDeadline) {
   Connect();
   Bytes memory = Pattern(4096, 1);
   const RegionToken region = Offer(memory, Direction::kPeerWrites);
+  RoundTrip();  // the offer is known
   const size_t free_before = arena_->free_bytes();
   Stopped stopped(owner_->reactor());
   const base::TimePoint deadline = clock_.Now() + seconds(1);
   auto write = initiator_->Submit([&] { return a_->Write(region, 0, BuffersOf(Pattern(4096, 2)), deadline); });
   initiator_->Run([]() -> rt::Task<void> { co_return; });
-  Advance(seconds(1));
-  EXPECT_EQ(write.get().code(), Code::kDeadlineExceeded);
+  if (GetParam().transfers_pass_a_stopped_owner) {
+    EXPECT_TRUE(write.get().ok());
+  } else {
+    Advance(seconds(1));
+    EXPECT_EQ(write.get().code(), Code::kDeadlineExceeded);
+  }
   stopped.Resume();
   RoundTrip();
   EXPECT_TRUE(Write(region, 0, Pattern(4096, 3)).ok());
@@ -505,6 +507,8 @@ TEST_P(FabricSuite, NoByteOfAReadsTargetChangesAfterItsDeadline) {
   Bytes memory = Pattern(base::kMiB, 1);
   const RegionToken region = Offer(memory, Direction::kPeerReads);
   Bytes target(base::kMiB);
+  if (GetParam().transfers_pass_a_stopped_owner) GTEST_SKIP() << "the owner's device answers for it: nothing holds a read up";
+  RoundTrip();  // the offer is known
   Stopped stopped(owner_->reactor());
   const base::TimePoint deadline = clock_.Now() + seconds(1);
   auto read = initiator_->Submit([&] { return a_->Read(region, 0, target, deadline); });
@@ -514,14 +518,19 @@ TEST_P(FabricSuite, NoByteOfAReadsTargetChangesAfterItsDeadline) {
   std::fill(target.begin(), target.end(), std::byte{0xEE});
   stopped.Resume();
   Bytes other(base::kMiB);
-  EXPECT_TRUE(Read(region, 0, other).ok());
-  EXPECT_EQ(other, memory);
+  if (GetParam().read_deadline_ends_the_connection) {
+    EXPECT_EQ(Read(region, 0, other).code(), Code::kUnavailable);
+  } else {
+    EXPECT_TRUE(Read(region, 0, other).ok());
+    EXPECT_EQ(other, memory);
+  }
   EXPECT_EQ(target, Bytes(base::kMiB, std::byte{0xEE}));
 }
 
 TEST_P(FabricSuite, TransfersInFlightAreLimited) {
   EndpointOptions options;
   options.max_transfers = 2;
+  if (GetParam().transfers_pass_a_stopped_owner) GTEST_SKIP() << "the owner's device answers for it: transfers do not pile up";
   Connect(options, {});
   Bytes memory(100);
   const RegionToken region = Offer(memory, Direction::kPeerWrites);
@@ -565,6 +574,7 @@ TEST_P(FabricSuite, SixtyFourTransfersAtOnceBothWays) {
   SyncWithOwner();
   EXPECT_EQ(target, data);
   EXPECT_EQ(read, source);
+  RoundTrip();  // an owner that sees no transfers is told with the next message
   const EndpointStats a = StatsOf(*initiator_, *a_), b = StatsOf(*owner_, *b_);
   EXPECT_EQ(a.bytes_written, kSlot * kDepth);
   EXPECT_EQ(a.bytes_read, kSlot * kDepth);
