@@ -8,6 +8,7 @@ pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing>=2.3)          # Pk
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)                    # PkgConfig::isal
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)       # PkgConfig::tomlplusplus
 pkg_check_modules(libfabric QUIET IMPORTED_TARGET libfabric>=1.14)          # PkgConfig::libfabric, optional
+pkg_check_modules(ucx QUIET IMPORTED_TARGET ucx>=1.13)                      # PkgConfig::ucx, optional
 find_package(fmt REQUIRED CONFIG)                                  # fmt::fmt
 find_package(spdlog REQUIRED CONFIG)                               # spdlog::spdlog
 find_package(OpenSSL REQUIRED)                                     # OpenSSL::Crypto OpenSSL::SSL

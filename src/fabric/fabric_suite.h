@@ -482,6 +482,7 @@ TEST_P(FabricSuite, WriteEndsAtItsDeadline) {
   Connect();
   Bytes memory = Pattern(4096, 1);
   const RegionToken region = Offer(memory, Direction::kPeerWrites);
+  RoundTrip();  // the offer is known
   const size_t free_before = arena_->free_bytes();
   Stopped stopped(owner_->reactor());
   const base::TimePoint deadline = clock_.Now() + seconds(1);

@@ -13,6 +13,9 @@
 #ifdef FOREBAY_HAS_OFI
 #include "fabric/ofi_fabric.h"
 #endif
+#ifdef FOREBAY_HAS_UCX
+#include "fabric/ucx_fabric.h"
+#endif
 
 namespace forebay::fabric {
 
@@ -21,6 +24,10 @@ namespace {
 constexpr std::array<MoverKind, kMoverKinds> kKinds = {{
     {.name = "shm", .what = "shared memory, on one host", .automatic = true, .network = false},
     {.name = "ofi;verbs", .what = "RDMA, by libfabric", .automatic = true, .network = true},
+    {.name = "ucx;rc",
+     .what = "RDMA, by UCX, inside of one trust domain",
+     .automatic = false,
+     .network = true},
     {.name = "tcp", .what = "sockets, on every machine", .automatic = true, .network = true},
     {.name = "ofi;tcp",
      .what = "libfabric over sockets: the code of ofi;verbs on any machine",
@@ -75,8 +82,8 @@ Movers::Found Movers::LookFor(std::string_view name) const {
     found.detail = "the kernel's TCP, by io_uring";
   } else if (name == "ofi;tcp") {
     found = LookForOfi("tcp");
-  } else if (name == "ofi;verbs") {
-    if (HasRdmaDevice()) return LookForOfi("verbs");
+  } else {
+    if (HasRdmaDevice()) return name == "ucx;rc" ? LookForUcx() : LookForOfi("verbs");
     found.detail = "no RDMA device";
     found.remedy = "an RDMA NIC with its driver, or Soft-RoCE, and an IP address on it";
   }
@@ -112,6 +119,31 @@ Movers::Found Movers::LookForOfi(const std::string&) const {
   Found found;
   found.detail = "this build has no libfabric";
   found.remedy = "build with libfabric-dev installed";
+  return found;
+}
+
+#endif
+
+#ifdef FOREBAY_HAS_UCX
+
+Movers::Found Movers::LookForUcx() const {
+  Found found;
+  auto opened = UcxFabric::Open(random_, "rc");
+  if (opened.ok()) {
+    found.detail = "UCX, transport rc";
+    found.fabric = *std::move(opened);
+  } else {
+    found.detail = std::string(opened.status().message());
+  }
+  return found;
+}
+
+#else
+
+Movers::Found Movers::LookForUcx() const {
+  Found found;
+  found.detail = "this build has no UCX";
+  found.remedy = "build with libucx-dev installed";
   return found;
 }
 

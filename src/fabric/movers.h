@@ -27,7 +27,7 @@ struct MoverKind {
   bool automatic;         // taken without being asked for by name
   bool network;           // its addresses are "host:port", and reach other machines
 };
-constexpr size_t kMoverKinds = 4;
+constexpr size_t kMoverKinds = 5;
 /// All that this version knows, best first.
 std::span<const MoverKind, kMoverKinds> MoverKinds();
 /// `name` is one of them.
@@ -85,6 +85,7 @@ class Movers {
   const Found& Look(size_t kind) const;
   Found LookFor(std::string_view name) const;
   Found LookForOfi(const std::string& provider) const;
+  Found LookForUcx() const;
 
   base::Random& random_;
   const Side side_;
