@@ -238,7 +238,9 @@ Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() {
   if (!ways.empty()) return ways;
   FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(tcp));
   for (fabric::Fabric* const fabric : movers->automatic()) {
-    if (!movers->ListensAt(fabric->name(), place.host)) continue;  // RDMA devices are not on loopback
+    const std::vector<std::string>& hosts =
+        movers->HostsOf(fabric->name());  // RDMA devices are not on loopback
+    if (!hosts.empty() && std::ranges::find(hosts, place.host) == hosts.end()) continue;
     ways.push_back({.fabric = *fabric, .address = AddressFor(*fabric, tcp)});
   }
   return ways;

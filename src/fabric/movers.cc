@@ -181,9 +181,8 @@ Status Movers::WhyNot(std::string_view name) const {
                                     found.remedy.empty() ? "" : "; it needs ", found.remedy);
 }
 
-bool Movers::ListensAt(std::string_view name, std::string_view host) const {
-  const std::vector<std::string>& hosts = Look(IndexOf(name)).hosts;
-  return hosts.empty() || std::ranges::find(hosts, host) != hosts.end();
+const std::vector<std::string>& Movers::HostsOf(std::string_view name) const {
+  return Look(IndexOf(name)).hosts;
 }
 
 base::ArenaRegistrar* Movers::ArenasOf(std::string_view name) const { return Look(IndexOf(name)).arenas; }

@@ -64,8 +64,8 @@ class Movers {
   const std::string& Detail(std::string_view name) const;
   /// Why a mover that Find does not know cannot be used, and what to do.
   Status WhyNot(std::string_view name) const;
-  /// Whether it can listen at `host`, an address of this machine: devices have addresses of their own.
-  bool ListensAt(std::string_view name, std::string_view host) const;
+  /// The addresses of this machine that it can listen at, without ports: devices have their own. Empty: any.
+  const std::vector<std::string>& HostsOf(std::string_view name) const;
   /// Who must know the arenas that payload comes from and goes to; null when the mover has no use for them.
   base::ArenaRegistrar* ArenasOf(std::string_view name) const;
 

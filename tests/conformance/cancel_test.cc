@@ -42,8 +42,8 @@ class CancelPlane : public DataPlaneSuite {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, CancelPlane, EachFabric(),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, CancelPlane, testing::ValuesIn(EachFabric()),
+                         [](const auto& info) { return info.param.TestName(); });
 
 TEST_P(CancelPlane, AServerStoppedInTheMiddleOfATransferWritesNothingLater) {
   ASSERT_TRUE(Put("flush", Pattern(200'000, 5)));

@@ -18,7 +18,7 @@
 #include "base/checksum.h"
 #include "base/log.h"
 #include "control/server.h"
-#include "fabric/tcp_fabric.h"
+#include "movers_fixture.h"
 #include "native/server.h"
 #include "rt/reactor_thread.h"
 #include "store/memory_store.h"
@@ -32,11 +32,11 @@ Bytes Pattern(size_t size, uint64_t seed) {
   return bytes;
 }
 
-class ClientTest : public testing::Test {
+class ClientTest : public testing::TestWithParam<FabricChoice> {
  protected:
   ClientTest()
       : credentials_(auth::Credentials::Generate(random_)),
-        fabric_(random_),
+        fabric_(GetParam().make(random_)),
         thread_(*rt::ReactorThread::Create({.name = "server"})),
         arena_(*base::Arena::Create(256 * base::kMiB)),
         log_(base::Log::Discard()),
@@ -59,11 +59,13 @@ class ClientTest : public testing::Test {
 
   void StartServer(const std::string& listen = "127.0.0.1:0") {
     data_ = std::make_unique<native::Server>(
-        native::ServerOptions{}, std::vector<native::ListenOn>{{fabric_, "127.0.0.1:0"}}, store_, sessions_,
-        std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
+        native::ServerOptions{}, std::vector<native::ListenOn>{{*fabric_, GetParam().address}}, store_,
+        sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
     EXPECT_EQ(thread_->Run([this] { return data_->Start(); }).ToString(), "OK");
     auto control = control::ControlServer::Start(
-        {.listen = listen, .data_endpoints = {{"tcp", data_->addresses().front()}}, .version = "test"},
+        {.listen = listen,
+         .data_endpoints = {{std::string(fabric_->name()), data_->addresses().front()}},
+         .version = "test"},
         {.store = store_,
          .sessions = sessions_,
          .authenticator = authenticator_,
@@ -81,7 +83,8 @@ class ClientTest : public testing::Test {
     return {.server = control_->address(),
             .credentials_path = directory_ + "/credentials",
             .connections = connections,
-            .timeout = std::chrono::seconds(30)};
+            .timeout = std::chrono::seconds(30),
+            .fabric = GetParam().name};
   }
   std::unique_ptr<Client> Connect(unsigned connections = 2) {
     auto client = Client::Connect(Options(connections));
@@ -93,7 +96,7 @@ class ClientTest : public testing::Test {
   const base::SystemClock clock_;
   base::SecureRandom random_;
   const auth::Credentials credentials_;
-  fabric::TcpFabric fabric_;
+  const std::unique_ptr<fabric::Fabric> fabric_;
   const std::unique_ptr<rt::ReactorThread> thread_;
   const std::unique_ptr<base::Arena> arena_;
   const std::unique_ptr<base::Log> log_;
@@ -105,7 +108,10 @@ class ClientTest : public testing::Test {
   std::string directory_;
 };
 
-TEST_F(ClientTest, PutsGetsStatsListsAndRemoves) {
+INSTANTIATE_TEST_SUITE_P(Movers, ClientTest, testing::ValuesIn(UsableMovers()),
+                         [](const auto& info) { return info.param.TestName(); });
+
+TEST_P(ClientTest, PutsGetsStatsListsAndRemoves) {
   const auto client = Connect();
   const Bytes content = Pattern(3 * base::kMiB + 1, 1);
   const auto put = client->Put("models", "dir/a", content, {.metadata = {{"color", "blue"}}});
@@ -130,7 +136,7 @@ TEST_F(ClientTest, PutsGetsStatsListsAndRemoves) {
   EXPECT_EQ(client->Get("models", "dir/a", into).error().code, Code::kNotFound);
 }
 
-TEST_F(ClientTest, BucketsAndHealth) {
+TEST_P(ClientTest, BucketsAndHealth) {
   const auto client = Connect();
   EXPECT_EQ(client->CreateBucket("models").error().code, Code::kAlreadyExists);
   EXPECT_TRUE(client->CreateBucket("cache", BucketClass::kCache));
@@ -147,11 +153,11 @@ TEST_F(ClientTest, BucketsAndHealth) {
   EXPECT_TRUE(health->writable);
   EXPECT_EQ(health->version, "test");
   EXPECT_EQ(health->capacity_bytes, 256 * base::kMiB);
-  EXPECT_EQ(client->path(), "tcp to " + data_->addresses().front());
-  EXPECT_EQ(client->path_reason().find("tcp is the best that both sides have"), 0u) << client->path_reason();
+  EXPECT_EQ(client->path(), GetParam().name + " to " + data_->addresses().front());
+  EXPECT_EQ(client->path_reason().find(GetParam().name + " was asked for"), 0u) << client->path_reason();
 }
 
-TEST_F(ClientTest, AMissingBucketNamesTheCommand) {
+TEST_P(ClientTest, AMissingBucketNamesTheCommand) {
   const auto client = Connect();
   const auto put = client->Put("absent", "a", AsBytes("x"));
   EXPECT_EQ(put.error().code, Code::kNotFound);
@@ -159,7 +165,7 @@ TEST_F(ClientTest, AMissingBucketNamesTheCommand) {
             "bucket `absent` does not exist; create it with: forebay bucket create absent");
 }
 
-TEST_F(ClientTest, BatchesShareOneRegion) {
+TEST_P(ClientTest, BatchesShareOneRegion) {
   const auto client = Connect();
   Bytes memory = Pattern(32 * 4096, 2);
   const Bytes content = memory;
@@ -187,7 +193,7 @@ TEST_F(ClientTest, BatchesShareOneRegion) {
   EXPECT_TRUE(memory == content);
 }
 
-TEST_F(ClientTest, AWriterTakesAPipe) {
+TEST_P(ClientTest, AWriterTakesAPipe) {
   const auto client = Connect();
   for (const size_t size : {size_t{0}, size_t{1}, base::kMiB, base::kMiB + 1, 9 * base::kMiB + 77}) {
     const Bytes content = Pattern(size, size + 1);
@@ -206,7 +212,7 @@ TEST_F(ClientTest, AWriterTakesAPipe) {
   }
 }
 
-TEST_F(ClientTest, AnAbandonedWriterLeavesNothing) {
+TEST_P(ClientTest, AnAbandonedWriterLeavesNothing) {
   const auto client = Connect();
   {
     auto writer = client->OpenWriter("models", "pipe");
@@ -222,7 +228,7 @@ TEST_F(ClientTest, AnAbandonedWriterLeavesNothing) {
   EXPECT_EQ(late->Commit().error().code, Code::kAlreadyExists);
 }
 
-TEST_F(ClientTest, AReaderGivesOneVersionWhateverHappens) {
+TEST_P(ClientTest, AReaderGivesOneVersionWhateverHappens) {
   const auto client = Connect();
   const Bytes content = Pattern(23 * base::kMiB + 5, 3);
   ASSERT_TRUE(client->Put("models", "a", content));
@@ -268,7 +274,7 @@ TEST_F(ClientTest, AReaderGivesOneVersionWhateverHappens) {
   EXPECT_LT(seen, content.size());
 }
 
-TEST_F(ClientTest, CallbacksKeepADeepQueueWithoutThreads) {
+TEST_P(ClientTest, CallbacksKeepADeepQueueWithoutThreads) {
   const auto client = Connect(4);
   const Bytes content = Pattern(4096, 4);
   ASSERT_TRUE(client->Put("models", "a", content));
@@ -300,7 +306,7 @@ TEST_F(ClientTest, CallbacksKeepADeepQueueWithoutThreads) {
   EXPECT_EQ(put.get_future().get()->size, 4096u);
 }
 
-TEST_F(ClientTest, TheEndOfAClientFailsWhatIsInFlight) {
+TEST_P(ClientTest, TheEndOfAClientFailsWhatIsInFlight) {
   auto client = Connect();
   ASSERT_TRUE(client->Put("models", "a", Pattern(64 * base::kMiB, 4)));
   Bytes into(64 * base::kMiB);
@@ -314,7 +320,7 @@ TEST_F(ClientTest, TheEndOfAClientFailsWhatIsInFlight) {
   if (!result) EXPECT_EQ(result.error().code, Code::kCancelled) << result.error().message;
 }
 
-TEST_F(ClientTest, ARestartedServerIsFoundAgain) {
+TEST_P(ClientTest, ARestartedServerIsFoundAgain) {
   const auto client = Connect();
   ASSERT_TRUE(client->Put("models", "a", AsBytes("hello")));
   const std::string address = control_->address();
@@ -335,7 +341,7 @@ TEST_F(ClientTest, ARestartedServerIsFoundAgain) {
   EXPECT_EQ(AsText(into), "hello");
 }
 
-TEST_F(ClientTest, ConnectSaysWhatIsWrong) {
+TEST_P(ClientTest, ConnectSaysWhatIsWrong) {
   ClientOptions options = Options();
   options.connections = 0;
   EXPECT_EQ(Client::Connect(options).error().code, Code::kInvalidArgument);

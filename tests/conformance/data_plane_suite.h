@@ -3,7 +3,6 @@
 // own reactor thread, with the memory store. No control plane: sessions come straight from the table.
 #pragma once
 
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -16,28 +15,12 @@
 #include "base/random.h"
 #include "client/data_pool.h"
 #include "client/operations.h"
-#include "fabric/memory_fabric.h"
-#include "fabric/tcp_fabric.h"
+#include "movers_fixture.h"
 #include "native/server.h"
 #include "rt/reactor_thread.h"
 #include "store/memory_store.h"
 
 namespace forebay {
-
-struct FabricChoice {
-  std::string name;
-  std::string address;
-  std::function<std::unique_ptr<fabric::Fabric>(base::Random&)> make;
-  friend void PrintTo(const FabricChoice& choice, std::ostream* out) { *out << choice.name; }
-};
-
-inline auto EachFabric() {
-  return testing::Values(
-      FabricChoice{"memory", "anywhere:0",
-                   [](base::Random& random) { return std::make_unique<fabric::MemoryFabric>(random); }},
-      FabricChoice{"tcp", "127.0.0.1:0",
-                   [](base::Random& random) { return std::make_unique<fabric::TcpFabric>(random); }});
-}
 
 inline uint64_t SuiteSeed() {
   const char* given = std::getenv("FOREBAY_SEED");

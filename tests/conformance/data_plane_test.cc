@@ -9,7 +9,8 @@ class DataPlane : public DataPlaneSuite {
  protected:
   DataPlane() : DataPlaneSuite(3, true) {}
 };
-INSTANTIATE_TEST_SUITE_P(Fabrics, DataPlane, EachFabric(), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, DataPlane, testing::ValuesIn(EachFabric()),
+                         [](const auto& info) { return info.param.TestName(); });
 
 TEST_P(DataPlane, EverySizeRoundTrips) {
   for (const size_t size :
