@@ -3,8 +3,8 @@
 
 Usage: summarize_junit.py FILE CTEST_EXIT_STATUS
 
-Names each failed test and each skipped one with its reason on stderr, and shows the counts that a test which runs other test programs
-printed of each (`guest: verbs 9 passed, 0 failed, 0 skipped`). What did not run for another reason than a skip (a program that
+Names each failed test and each skipped one with its reason on stderr, and shows what a test which runs other test programs says of
+each (`guest: verbs 9 passed, 0 failed, 0 skipped`). What did not run for another reason than a skip (a program that
 is missing, or cannot list its cases) is a failure, and so is a ctest that failed while no test did.
 """
 
@@ -31,9 +31,12 @@ def skip_reason(case: ElementTree.Element) -> str:
     return " ".join(match.group(1).split()) if match else "no reason given"
 
 
-def inner_counts(case: ElementTree.Element) -> list[str]:
+def inner_results(case: ElementTree.Element) -> list[str]:
+    """What a test that runs other test programs printed of each: counts, and the cases that failed or were skipped."""
     output = case.findtext("system-out") or ""
-    return re.findall(r"^guest: .* \d+ passed, \d+ failed, \d+ skipped.*$", output, re.MULTILINE)
+    if not re.search(r"^guest: .* \d+ passed, \d+ failed, \d+ skipped", output, re.MULTILINE):
+        return []
+    return re.findall(r"^(?:guest: .* skipped.*|  .* (?:failed|skipped): .*)$", output, re.MULTILINE)
 
 
 def main(path: str, ctest_status: int) -> int:
@@ -46,7 +49,7 @@ def main(path: str, ctest_status: int) -> int:
     for case in cases:
         result = outcome(case)
         counts[result] += 1
-        for line in inner_counts(case):
+        for line in inner_results(case):
             print(line, file=sys.stderr)
         if result == "failed":
             print(f"failed:  {case.get('name')}", file=sys.stderr)

@@ -20,8 +20,9 @@ end() {
   sleep 60
 }
 
+connected=
 say() {
-  if [ -c /dev/vport0p3 ]; then echo "$*" >&3; else echo "guest: $*" >/dev/console; fi
+  if [ -n "$connected" ]; then echo "$*" >&3; else echo "guest: $*" >/dev/console; fi
 }
 
 fail() {
@@ -41,6 +42,7 @@ until [ -c /dev/vport0p1 ] && [ -c /dev/vport0p2 ] && [ -c /dev/vport0p3 ]; do
   sleep 0.1
 done
 exec 3>/dev/vport0p3
+connected=yes
 
 modules='' load='' out=''
 . /job/settings

@@ -152,7 +152,7 @@ def _from_apt(cache, recipe, progress):
         progress(f"going on with the cached kernel {entries[0].name}: {error}")
         _remember(entries[0], asked)
         return Kernel(entries[0])
-    _remove_stale(cache, directory)
+    _remove_stale(cache, recipe, directory)
     return Kernel(directory)
 
 
@@ -164,10 +164,11 @@ def _remember(directory, asked):
         os.replace(directory / "manifest.new", directory / "manifest")
 
 
-def _remove_stale(cache, directory):
-    """Other versions and recipes, except those that a running guest loads modules from."""
-    for other in cache.glob("linux-image-*"):
-        if other == directory:
+def _remove_stale(cache, recipe, directory):
+    """Other versions, and other recipes, except those that a running guest loads modules from."""
+    for manifest in cache.glob("*/manifest"):
+        other = manifest.parent
+        if other == directory or (other.name.startswith("file-") and other.name.endswith(recipe)):
             continue
         with contextlib.suppress(OSError), open(other / "in-use", "a", encoding="utf-8") as use:
             fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test program that ends in each way a test program can: runner_test.py runs it in a guest, by case, to see that run_programs.py
-// counts what happened. Nothing else runs it.
+// A test program that ends in each way a test program can: runner_test.py runs it in a guest, by case, to see
+// that run_programs.py counts what happened. Nothing else runs it.
 #include <unistd.h>
 
 #include <csignal>
