@@ -13,7 +13,7 @@
 #include <functional>
 
 #include "fabric/shm_fabric.h"
-#include "fabric/shm_raw_peer_fixture.h"
+#include "fabric/shm_fixture.h"
 #include "fabric/stream_listener.h"
 
 namespace forebay::fabric {
