@@ -16,12 +16,14 @@ constexpr size_t kRequestOverhead = 224;
 constexpr size_t kReplyOverhead = 224;
 constexpr uint64_t kSmallObject = 64 * base::kKiB;
 
-Result<Limit> Measure(const Case& spec) {
+Result<Limit> Measure(const Case& spec, LimitKind kind) {
   const LoadSpec& load = spec.load;
   const auto size = static_cast<size_t>(load.object_bytes);
-  switch (spec.limit) {
+  switch (kind) {
     case LimitKind::kStream:
       return MeasureStream(size * load.batch, kLimitDuration);
+    case LimitKind::kCopy:
+      return MeasureCopy(size * load.batch, kLimitDuration);
     case LimitKind::kEcho:
       return MeasureEcho(kRequestOverhead, size * load.batch + kReplyOverhead, load.depth * load.threads,
                          kLimitDuration);
@@ -66,6 +68,8 @@ std::string_view LimitName(LimitKind kind) {
   switch (kind) {
     case LimitKind::kStream:
       return "raw loopback stream";
+    case LimitKind::kCopy:
+      return "memcpy, one thread";
     case LimitKind::kEcho:
       return "bare echo on the same reactor";
     case LimitKind::kDeviceOrStream:
@@ -87,15 +91,21 @@ double CaseReport::fraction() const {
 }
 
 std::expected<CaseReport, Error> RunCase(const Case& spec, const CaseConnector& connect) {
-  const Result<Limit> before = Measure(spec);
+  LimitKind limit = spec.limit;
+  if (limit == LimitKind::kStream) {
+    const auto client = connect(1);
+    if (!client) return std::unexpected(client.error());
+    if ((*client)->path().starts_with("shm ")) limit = LimitKind::kCopy;
+  }
+  const Result<Limit> before = Measure(spec, limit);
   if (!before.ok()) return std::unexpected(ErrorOf(before.status()));
   auto load = RunLoad(spec.load, [&] { return connect(spec.connections); });
   if (!load) return std::unexpected(load.error());
-  const Result<Limit> after = Measure(spec);
+  const Result<Limit> after = Measure(spec, limit);
   if (!after.ok()) return std::unexpected(ErrorOf(after.status()));
   CaseReport report;
   report.load = *std::move(load);
-  report.limit = spec.limit;
+  report.limit = limit;
   report.limit_bytes_per_second = (before->bytes_per_second() + after->bytes_per_second()) / 2;
   report.limit_operations_per_second = (before->operations_per_second() + after->operations_per_second()) / 2;
   report.limit_cpu_seconds_per_gib = (CpuPerGiB(*before) + CpuPerGiB(*after)) / 2;

@@ -15,6 +15,7 @@ namespace forebay::bench {
 /// What a load can be compared with.
 enum class LimitKind : uint8_t {
   kStream,              // raw loopback stream, blocks of the object's size
+  kCopy,                // memcpy of blocks of the object's size
   kEcho,                // bare request/response of the same sizes on the same reactor
   kDeviceOrStream,      // the smaller of direct device reads and the stream
   kFlushedWrite,        // direct writes in rounds of the depth, each round flushed
@@ -47,6 +48,7 @@ struct CaseReport {
 /// Connects with the given number of connections.
 using CaseConnector = std::function<std::expected<std::unique_ptr<Client>, Error>(unsigned connections)>;
 
+/// Where payload goes by shared memory the limit of a stream gives way to that of memcpy.
 std::expected<CaseReport, Error> RunCase(const Case& spec, const CaseConnector& connect);
 
 }  // namespace forebay::bench

@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -232,6 +234,21 @@ Result<Limit> MeasureStream(size_t block_bytes, std::chrono::milliseconds durati
   }
   sender.join();
   return watch.Stop(bytes / block_bytes, bytes);
+}
+
+Result<Limit> MeasureCopy(size_t block_bytes, std::chrono::milliseconds duration) {
+  constexpr size_t kBeyondCaches = 256 * base::kMiB;
+  const size_t blocks = std::max<size_t>(1, kBeyondCaches / block_bytes);
+  const std::vector<char> source(blocks * block_bytes, 's');
+  std::vector<char> target(blocks * block_bytes, 't');  // touched: no page faults are measured
+  const Stopwatch watch;
+  const auto until = SteadyClock::now() + duration;
+  uint64_t copies = 0;
+  do {
+    const size_t at = copies++ % blocks * block_bytes;
+    std::memcpy(target.data() + at, source.data() + at, block_bytes);
+  } while (SteadyClock::now() < until);
+  return watch.Stop(copies, copies * block_bytes);
 }
 
 Result<Limit> MeasureEcho(size_t request_bytes, size_t reply_bytes, unsigned connections,

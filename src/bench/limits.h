@@ -27,6 +27,10 @@ struct Limit {
 /// calls, another receives them whole into memory.
 Result<Limit> MeasureStream(size_t block_bytes, std::chrono::milliseconds duration);
 
+/// One thread copies blocks of `block_bytes` from place to place of memory that does not fit the processor's
+/// caches.
+Result<Limit> MeasureCopy(size_t block_bytes, std::chrono::milliseconds duration);
+
 /// `connections` loopback connections, one request of `request_bytes` outstanding on each, answered by
 /// `reply_bytes`; both ends on a reactor thread of their own.
 Result<Limit> MeasureEcho(size_t request_bytes, size_t reply_bytes, unsigned connections,

@@ -19,6 +19,13 @@ TEST(Limits, StreamCountsWholeBytes) {
   EXPECT_GT(limit->cpu_seconds, 0);
 }
 
+TEST(Limits, CopyCountsWholeBlocks) {
+  const auto limit = MeasureCopy(65536, milliseconds(20));
+  ASSERT_TRUE(limit.ok()) << limit.status().ToString();
+  EXPECT_GT(limit->operations, 0U);
+  EXPECT_EQ(limit->bytes, limit->operations * 65536);
+}
+
 TEST(Limits, EchoCountsRoundsOfAllConnections) {
   const auto limit = MeasureEcho(160, 4352, 8, milliseconds(20));
   ASSERT_TRUE(limit.ok()) << limit.status().ToString();
