@@ -34,9 +34,9 @@ def skip_reason(case: ElementTree.Element) -> str:
 def inner_results(case: ElementTree.Element) -> list[str]:
     """What a test that runs other test programs printed of each: counts, and the cases that failed or were skipped."""
     output = case.findtext("system-out") or ""
-    if not re.search(r"^guest: .* \d+ passed, \d+ failed, \d+ skipped", output, re.MULTILINE):
+    if not re.search(r"^(?:guest|host): .* \d+ passed, \d+ failed, \d+ skipped", output, re.MULTILINE):
         return []
-    return re.findall(r"^(?:guest: .* skipped.*|  .* (?:failed|skipped): .*)$", output, re.MULTILINE)
+    return re.findall(r"^(?:(?:guest|host): .* skipped.*|  .* (?:failed|skipped): .*)$", output, re.MULTILINE)
 
 
 def main(path: str, ctest_status: int) -> int:

@@ -6,8 +6,9 @@
 Usage: run_programs.py PLAN DIRECTORY. PLAN is JSON, written by forebay_guest_test in CMakeLists.txt:
 
     {"hosts": 1, "memory_mib": 2048, "timeout_s": 170, "programs": [
-        {"label": "ofi;verbs", "command": ["/path/fabric_ofi_test"], "environment": ["NAME=value"], "timeout_s": 100}]}
+        {"label": "ofi;verbs", "command": ["/path/fabric_ofi_test"], "environment": ["NAME=value"], "timeout_s": 100, "host": false}]}
 
+Programs with "host": true run on this machine instead, before the guest's, for what is to be compared with them: `host: tcp 36 passed ...`.
 Programs are GoogleTest's; their cases are counted from the report that GoogleTest writes, or, when they die before, from what they printed. Logs and reports
 stay in DIRECTORY. Exit status: 0, 1 when a case failed, or a program crashed, hung, or ran nothing; 77 when no guest can be had.
 """
@@ -18,6 +19,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -48,10 +50,12 @@ class Outcome:
         self.suffix = f" ({text})"
 
 
-def guest_script(programs):
-    """Leaves N.log, N.xml and N.status below $GUEST_OUT for each."""
+def script(programs, host):
+    """Leaves N.log, N.xml and N.status below $GUEST_OUT for each program of the host, or of the guest."""
     lines = ["export GTEST_COLOR=no"]
     for number, program in enumerate(programs):
+        if program.get("host", False) != host:
+            continue
         command = ["env", *program["environment"], "timeout", "-k", "5", str(program["timeout_s"]), *program["command"]]
         lines.append(f"{shlex.join(command)} --gtest_output=xml:$GUEST_OUT/{number}.xml >$GUEST_OUT/{number}.log 2>&1 </dev/null")
         lines.append(f"echo $? >$GUEST_OUT/{number}.status")
@@ -137,9 +141,10 @@ def main(plan_file, directory):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     job = machine.Job(
-        command=["/bin/sh", "-c", guest_script(plan["programs"])], directory=str(directory), hosts=plan["hosts"],
+        command=["/bin/sh", "-c", script(plan["programs"], host=False)], directory=str(directory), hosts=plan["hosts"],
         memory_mib=plan["memory_mib"], timeout_s=plan["timeout_s"], out=directory,
         environment={name: os.environ[name] for name in PASSED_ON if name in os.environ})
+    subprocess.run(["/bin/sh", "-c", script(plan["programs"], host=True)], env={**os.environ, "GUEST_OUT": str(directory)}, check=False)
     trouble = None
     try:
         machine.find_qemu()
@@ -157,7 +162,8 @@ def main(plan_file, directory):
     if trouble is not None:
         print(f"guest: {trouble}")
     for program, outcome in zip(plan["programs"], outcomes, strict=True):
-        print(f"guest: {program['label']} {outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped{outcome.suffix}")
+        where = "host" if program.get("host") else "guest"
+        print(f"{where}: {program['label']} {outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped{outcome.suffix}")
     return 1 if trouble is not None or any(outcome.failed for outcome in outcomes) else 0
 
 
