@@ -170,12 +170,15 @@ class FabricTest : public testing::TestWithParam<FabricFactory> {
     SyncWithOwner();
     return status;
   }
-  /// Between looks of the test's thread at memory and writes of the owner's: the thread sanitizer sees no order in a socket.
+  /// Between looks of the test's thread at memory and the owner's use of it: the thread sanitizer sees no order in a socket
+  /// or in shared memory.
   void SyncWithOwner() {
     owner_->Run([]() -> rt::Task<void> { co_return; });
   }
   Status Read(RegionToken region, uint64_t offset, MutableByteView data, base::TimePoint deadline = kNever) {
-    return initiator_->Run([&] { return a_->Read(region, offset, data, deadline); });
+    const Status status = initiator_->Run([&] { return a_->Read(region, offset, data, deadline); });
+    SyncWithOwner();
+    return status;
   }
   /// Waits until the initiator's transfers of this kind have come to so many bytes: the owner need not see them.
   void AwaitTransferred(uint64_t EndpointStats::* kind, uint64_t bytes) {
