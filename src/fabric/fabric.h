@@ -52,6 +52,7 @@ struct EndpointStats {
   uint64_t messages_received = 0;
   uint64_t bytes_written = 0;     // one-sided, by us, delivered
   uint64_t bytes_read = 0;        // one-sided, by us
+  uint64_t payload_bytes_copied = 0;  // of SendWithPayload, by code of ours: what could not be sent from where it was
   uint64_t peer_bytes_written = 0;
   uint64_t peer_bytes_read = 0;
   uint64_t refused = 0;           // the peer's transfers that broke a region's rules
