@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fabric: how bytes move between processes. A Fabric listens and connects; an Endpoint is one connection: small
 // messages both ways, memory regions offered to the peer, and one-sided reads and writes of the peer's regions.
-// Implementations: `tcp` and `shm` (ours), an in-process twin; later ofi, ucx. One behaviour suite, hostile peers included,
-// runs over all of them (fabric_suite.h).
+// Implementations: `tcp` and `shm` (ours), `ofi` (libfabric), `ucx`, an in-process twin. One behaviour suite, hostile peers
+// included, runs over all of them (fabric_suite.h).
 //
 // Words. Offer: gives the peer one direction of one exact range of memory until it is withdrawn, expires or the endpoint
 // is fenced. Delivered: a Write that returned ok has its bytes in the target's memory and its key was accepted.
@@ -55,6 +55,7 @@ struct EndpointStats {
   uint64_t bytes_written = 0;     // by these
   uint64_t bytes_read = 0;
   uint64_t copied_bytes = 0;      // of these, by this side's processor, the kernel included; none where an adapter moves them
+  uint64_t payload_bytes_copied = 0;  // of SendWithPayload, by code of ours: what could not be sent from where it was
   uint64_t peer_bytes_written = 0;
   uint64_t peer_bytes_read = 0;
   uint64_t refused = 0;           // the peer's transfers that broke a region's rules
@@ -67,6 +68,7 @@ struct EndpointStats {
     bytes_written += other.bytes_written;
     bytes_read += other.bytes_read;
     copied_bytes += other.copied_bytes;
+    payload_bytes_copied += other.payload_bytes_copied;
     peer_bytes_written += other.peer_bytes_written;
     peer_bytes_read += other.peer_bytes_read;
     refused += other.refused;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "fabric/limits.h"
+#include "fabric/ofi_limits.h"
 
 namespace forebay::fabric {
 
@@ -210,6 +211,7 @@ void OfiConnection::OnLinkEnded(const Status& reason) {
 EndpointStats OfiConnection::stats() const {
   EndpointStats stats = stats_;
   stats.refused = offers_.rules().refused();
+  stats.payload_bytes_copied = queue_.copied();
   return stats;
 }
 

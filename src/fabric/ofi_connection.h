@@ -73,14 +73,14 @@ class OfiConnection final : private OfiLinkSink {
     std::vector<base::Buffer> data;  // of a write
     MutableByteView target;          // of a read; borrowed from the caller
     uint64_t posted = 0;
-    size_t buffer = 0;  // the first of data that is not all posted
-    size_t buffer_posted = 0;
+    size_t buffer = 0;       // the first of data that is not all posted
     uint32_t under_way = 0;  // operations
     bool asked = false;      // the owner's answer is awaited
     Status failure;
   };
   struct OpState {
     uint64_t job = 0;
+    size_t bytes = 0;
     std::vector<FidHandle<fid_mr>> registrations;  // of memory outside of all arenas
   };
 
@@ -157,6 +157,7 @@ class OfiConnection final : private OfiLinkSink {
   std::unordered_map<uint64_t, Job> jobs_;  // by the transfer's id
   std::deque<uint64_t> ready_jobs_;         // those that have something to post
   std::vector<OpState> ops_;
+  size_t posted_bytes_ = 0;  // of operations under way
 
   OfiSendQueue queue_;
   uint16_t slots_left_;      // receive buffers of the peer's that are free

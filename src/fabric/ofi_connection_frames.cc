@@ -6,6 +6,7 @@
 
 #include "fabric/limits.h"
 #include "fabric/ofi_connection.h"
+#include "fabric/ofi_limits.h"
 
 namespace forebay::fabric {
 

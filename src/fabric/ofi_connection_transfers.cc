@@ -7,6 +7,7 @@
 
 #include "fabric/limits.h"
 #include "fabric/ofi_connection.h"
+#include "fabric/ofi_limits.h"
 
 namespace forebay::fabric {
 
@@ -108,6 +109,7 @@ bool OfiConnection::PostJob(uint64_t id, Job& job) {
                                   job.length);
       return true;
     }
+    if (posted_bytes_ >= kPostedBytes) return false;
     const std::optional<uint16_t> op = link_->TakeOp();
     if (!op.has_value()) return false;
     ops_[*op].job = id;
@@ -131,6 +133,8 @@ Status OfiConnection::PostPiece(Job& job, OfiPeerRegion& region, uint16_t op) {
   const Status posted = job.direction == Direction::kPeerWrites ? link_->Write(op, pieces, remote)
                                                                 : link_->Read(op, pieces, remote);
   if (!posted.ok()) return Status::Unavailable("{}", posted.message());
+  ops_[op].bytes = pieces.bytes;
+  posted_bytes_ += pieces.bytes;
   job.posted += pieces.bytes;
   ++job.under_way;
   ++region.under_way;
@@ -152,9 +156,13 @@ Status OfiConnection::GatherPiece(Job& job, OfiLink::Pieces& pieces, OpState& op
     pieces.Add(memory, descriptor);
     return Status();
   };
-  if (job.direction == Direction::kPeerReads) return add(job.target.subspan(job.posted));
+  if (job.direction == Direction::kPeerReads) {
+    return add(job.target.subspan(job.posted, std::min<uint64_t>(job.length - job.posted, kOpBytes)));
+  }
   while (pieces.count < link_->traits().pieces && job.buffer < job.data.size()) {
-    if (const ByteView memory = job.data[job.buffer].view(); !memory.empty()) FB_TRY(add(memory));
+    const ByteView memory = job.data[job.buffer].view();
+    if (pieces.count != 0 && pieces.bytes + memory.size() > kOpBytes) break;
+    if (!memory.empty()) FB_TRY(add(memory));
     ++job.buffer;
   }
   return Status();
@@ -164,6 +172,7 @@ void OfiConnection::OnTransferred(uint16_t index, const Status& status) {
   OpState& op = ops_[index];
   const uint64_t id = op.job;
   op.registrations.clear();
+  posted_bytes_ -= op.bytes;
   link_->ReturnOp(index);
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;

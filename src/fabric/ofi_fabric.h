@@ -34,9 +34,10 @@ struct OfiOptions {
 class OfiFabric final : public Fabric {
  public:
   /// `random`, borrowed, makes the keys; it is used on each reactor that has an endpoint, so it must be
-  /// thread-safe unless there is only one. Blocks while libfabric looks for devices. Unavailable, with the
-  /// way out, when there is no device; FailedPrecondition when libfabric would keep registrations alive on
-  /// its own.
+  /// thread-safe unless there is only one. Blocks while libfabric looks for devices; the first call sets an
+  /// environment variable for libfabric unless it is set (FI_MR_CACHE_MAX_COUNT=0), so it belongs to the
+  /// start of a program. Unavailable, with the way out, when there is no device; FailedPrecondition when
+  /// libfabric would keep registrations alive on its own.
   static Result<std::unique_ptr<OfiFabric>> Open(OfiOptions options, base::Random& random);
   ~OfiFabric() override;
 

@@ -61,15 +61,20 @@ rt::Task<Result<OfiGreeted>> FinishDial(rt::Reactor& reactor, std::unique_ptr<Of
   co_return OfiGreeted{std::move(link), std::move(peer), Agreed(options, *theirs), *theirs, offers};
 }
 
-rt::Task<Result<OfiGreeted>> GreetOfiConnector(rt::Reactor& reactor, OfiDomains& domains, InfoHandle request,
-                                               OfiPreamble theirs, EndpointOptions options,
-                                               rt::OpOptions until) {
-  FB_CO_ASSIGN(auto domain, domains.For(*request));
-  FB_CO_ASSIGN(auto link, OfiLink::Open(std::move(domain), *request));
-  FB_CO_TRY(link->Accept(EncodeOfiPreamble(OfiPreambleOf(options, Role::kListener))));
+Result<std::unique_ptr<OfiLink>> AcceptOfi(OfiDomains& domains, const fi_info& request,
+                                           const EndpointOptions& options) {
+  FB_ASSIGN(auto domain, domains.For(request));
+  FB_ASSIGN(auto link, OfiLink::Open(std::move(domain), request));
+  FB_TRY(link->Accept(EncodeOfiPreamble(OfiPreambleOf(options, Role::kListener))));
+  return link;
+}
+
+rt::Task<Result<OfiGreeted>> FinishAccept(rt::Reactor& reactor, std::unique_ptr<OfiLink> link,
+                                          OfiPreamble theirs, EndpointOptions options, bool offers,
+                                          rt::OpOptions until) {
   FB_CO_TRY(co_await link->AwaitConnected(reactor, until));
   std::string peer = link->PeerAddress();
-  co_return OfiGreeted{std::move(link), std::move(peer), Agreed(options, theirs), theirs, !domains.shared()};
+  co_return OfiGreeted{std::move(link), std::move(peer), Agreed(options, theirs), theirs, offers};
 }
 
 }  // namespace forebay::fabric

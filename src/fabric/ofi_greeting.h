@@ -48,9 +48,13 @@ Result<std::unique_ptr<OfiLink>> StartDial(OfiDomains& domains, const rt::Socket
 /// another version.
 rt::Task<Result<OfiGreeted>> FinishDial(rt::Reactor& reactor, std::unique_ptr<OfiLink> link, std::string peer,
                                         EndpointOptions options, bool offers, base::TimePoint deadline);
-/// The listener's part, for a connection request whose preamble was good.
-rt::Task<Result<OfiGreeted>> GreetOfiConnector(rt::Reactor& reactor, OfiDomains& domains, InfoHandle request,
-                                               OfiPreamble theirs, EndpointOptions options,
-                                               rt::OpOptions until);
+/// The listener's part, for a connection request whose preamble was good: opens an endpoint and sends the
+/// answer. The request is used up only when this succeeds; otherwise it must be refused.
+Result<std::unique_ptr<OfiLink>> AcceptOfi(OfiDomains& domains, const fi_info& request,
+                                           const EndpointOptions& options);
+/// Waits until the connector is there.
+rt::Task<Result<OfiGreeted>> FinishAccept(rt::Reactor& reactor, std::unique_ptr<OfiLink> link,
+                                          OfiPreamble theirs, EndpointOptions options, bool offers,
+                                          rt::OpOptions until);
 
 }  // namespace forebay::fabric

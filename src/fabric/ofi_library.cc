@@ -28,7 +28,10 @@ constexpr uint32_t kApiVersion = FI_VERSION(1, 17);
 /// registers everything for all rights, and keeps keys alive after they were closed.
 void TurnRegistrationCacheOff() {
   static std::once_flag once;
-  std::call_once(once, [] { setenv("FI_MR_CACHE_MAX_COUNT", "0", 1); });
+  std::call_once(once, [] {
+    const char* const given = std::getenv("FI_MR_CACHE_MAX_COUNT");
+    if (given == nullptr || std::string_view(given) != "0") setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+  });
 }
 
 InfoHandle Hints(const std::string& provider) {

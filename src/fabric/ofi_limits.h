@@ -20,6 +20,10 @@ constexpr uint16_t kSendSlots = 8;
 constexpr uint32_t kSlotBytes = 4096;
 /// One-sided operations given to the provider at once.
 constexpr size_t kTransferOps = 64;
+/// And their bytes: what is given cannot be taken back, so this is what a Withdraw may have to wait for.
+constexpr size_t kPostedBytes = 8 * base::kMiB;
+/// Of one operation, except that one piece of memory is never cut.
+constexpr size_t kOpBytes = base::kMiB;
 /// Pieces of memory in one operation; providers allow less.
 constexpr size_t kMaxPieces = 8;
 /// Regions that a peer may offer.

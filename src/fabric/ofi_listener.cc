@@ -171,9 +171,14 @@ void OfiListener::Refuse(const fi_info& info) {
 rt::Task<void> OfiListener::Greet(InfoHandle info, OfiPreamble theirs) {
   const auto token = greeting_.emplace(greeting_.end());
   if (life_.cancelled()) token->Cancel();
-  auto greeted = co_await GreetOfiConnector(
-      reactor_, domains_, std::move(info), theirs, options_,
-      {.token = &*token, .deadline = base::DeadlineAfter(reactor_.Now(), options_.dead_after)});
+  Result<OfiGreeted> greeted = Status::Cancelled("the listener was closed");
+  if (auto link = AcceptOfi(domains_, *info, options_); link.ok()) {
+    greeted = co_await FinishAccept(
+        reactor_, *std::move(link), theirs, options_, !domains_.shared(),
+        {.token = &*token, .deadline = base::DeadlineAfter(reactor_.Now(), options_.dead_after)});
+  } else {
+    Refuse(*info);
+  }
   greeting_.erase(token);
   // There is room: the queue has as many as there are places.
   if (!greeted.ok() || life_.cancelled() || !greeted_.TryPush(*std::move(greeted))) places_.Release();

@@ -2,6 +2,7 @@
 // After a call has returned, whatever the outcome, no byte of its buffer changes: neither with a server that
 // is stopped in the middle and goes on later, nor over a thousand calls that end early at random.
 #include <algorithm>
+#include <cstdlib>
 #include <future>
 #include <thread>
 
@@ -9,6 +10,9 @@
 
 namespace forebay {
 namespace {
+
+/// What a machine may be late for other reasons; an emulated one (scripts/guest sets GUEST_HOSTS) is slow.
+const base::Duration kSlack = std::chrono::milliseconds(std::getenv("GUEST_HOSTS") != nullptr ? 4000 : 500);
 
 /// Holds a reactor's thread up, as SIGSTOP would, until destroyed.
 class Stopped {
@@ -62,7 +66,7 @@ TEST_P(CancelPlane, AServerStoppedInTheMiddleOfATransferWritesNothingLater) {
         EXPECT_TRUE(got.error().code == Code::kDeadlineExceeded || got.error().code == Code::kUnavailable)
             << got.error().message;
       }
-      EXPECT_LT(clock_.Now() - began, std::chrono::milliseconds(300 + 1000 + 500));  // N1, and a slow machine
+      EXPECT_LT(clock_.Now() - began, std::chrono::milliseconds(300 + 1000) + kSlack);  // N1
       std::ranges::fill(into, std::byte{0x5a});
     }
     Flush();
