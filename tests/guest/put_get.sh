@@ -5,7 +5,7 @@
 set -eu
 forebay=$1 mover=$2 mib=$3
 work=$(mktemp -d)
-export HOME="$work" XDG_STATE_HOME="$work/state"
+export HOME="$work" XDG_STATE_HOME="$work/state" FOREBAY_FABRIC="$mover"
 cd "$work"
 
 "$forebay" serve store --size 512MiB --memory 128MiB --fabric "$mover=$GUEST_ADDRESS:7401" --allow-plaintext >ready 2>server.log &
@@ -15,10 +15,10 @@ until [ -s ready ] || ! kill -0 "$server" 2>/dev/null; do sleep 0.1; done
 
 head -c "${mib}M" /dev/urandom >file
 "$forebay" bucket create box
-"$forebay" --fabric "$mover" put file box/file --json
-"$forebay" --fabric "$mover" get box/file copy --json
+"$forebay" put file box/file --json
+"$forebay" get box/file copy --json
 sha256sum file copy
 cmp file copy
-"$forebay" --fabric "$mover" doctor --json >"$GUEST_OUT/doctor.json"
+"$forebay" doctor --json >"$GUEST_OUT/doctor.json"
 kill -TERM "$server"
 wait "$server"
