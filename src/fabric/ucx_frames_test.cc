@@ -148,6 +148,11 @@ TEST(UcxFramesTest, HelloOfAnotherVersionNamesBoth) {
   EXPECT_NE(status.message().find("version 1"), std::string_view::npos) << status.ToString();
 }
 
+TEST(UcxFramesTest, HelloAnnouncesNotMoreRegionsThanAPeerCanKeep) {
+  EXPECT_TRUE(DecodeUcxHello(EncodeUcxHello({.max_regions = 65'536}), UcxRole::kConnector).ok());
+  EXPECT_FALSE(DecodeUcxHello(EncodeUcxHello({.max_regions = 65'537}), UcxRole::kConnector).ok());
+}
+
 TEST(UcxFramesTest, WhatIsNoHelloIsRefused) {
   EXPECT_TRUE(DecodeUcxHello(kHello, UcxRole::kConnector).ok());
   EXPECT_FALSE(DecodeUcxHello(kHello, UcxRole::kListener).ok());
