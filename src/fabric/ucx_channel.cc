@@ -34,22 +34,20 @@ Result<std::unique_ptr<UcxChannel>> UcxChannel::Dial(std::shared_ptr<UcxContext>
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
   params.sockaddr.addr = address.get();
   params.sockaddr.addrlen = address.size();
-  return Make(std::move(context), reactor, params, address.ToString());
+  FB_ASSIGN(auto worker, UcxWorker::Create(std::move(context)));
+  return Make(std::move(worker), reactor, params, address.ToString());
 }
 
-Result<std::unique_ptr<UcxChannel>> UcxChannel::Take(std::shared_ptr<UcxContext> context,
-                                                     rt::Reactor& reactor, ucp_conn_request_h request,
-                                                     std::string peer) {
+Result<std::unique_ptr<UcxChannel>> UcxChannel::Take(std::unique_ptr<UcxWorker> worker, rt::Reactor& reactor,
+                                                     ucp_conn_request_h request, std::string peer) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   params.conn_request = request;
-  return Make(std::move(context), reactor, params, std::move(peer));
+  return Make(std::move(worker), reactor, params, std::move(peer));
 }
 
-Result<std::unique_ptr<UcxChannel>> UcxChannel::Make(std::shared_ptr<UcxContext> context,
-                                                     rt::Reactor& reactor, ucp_ep_params_t params,
-                                                     std::string peer) {
-  FB_ASSIGN(auto worker, UcxWorker::Create(std::move(context)));
+Result<std::unique_ptr<UcxChannel>> UcxChannel::Make(std::unique_ptr<UcxWorker> worker, rt::Reactor& reactor,
+                                                     ucp_ep_params_t params, std::string peer) {
   std::unique_ptr<UcxChannel> channel(new UcxChannel(std::move(worker), std::move(peer)));
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -103,6 +101,13 @@ rt::Task<bool> UcxChannel::Drain(rt::OpOptions until) {
   co_return queue_.empty() && state_.ok();
 }
 
+rt::Task<bool> UcxChannel::Settle(rt::OpOptions until) {
+  if (!co_await Drain(until)) co_return false;
+  flushed_ = std::make_unique<EndCompletion>(worker_->reactor());
+  const ucs_status_t status = Flush(*flushed_);
+  co_return status == UCS_OK || (status == UCS_INPROGRESS && co_await flushed_->ended.Wait(until));
+}
+
 rt::Task<void> UcxChannel::Pause() { return worker_->Stop(); }
 
 void UcxChannel::Resume(rt::Reactor& reactor, UcxSink& sink) {
@@ -120,7 +125,10 @@ void UcxChannel::Resume(rt::Reactor& reactor, UcxSink& sink) {
 // ---- sending ----
 
 void UcxChannel::Send(UcxFrame frame, Bytes head, std::vector<base::Buffer> payload, rt::Event* sent) {
-  Outgoing out{{}, std::move(head), std::move(payload), {}, sent};
+  const bool answer = frame.type == UcxFrameType::kAnswer || frame.type == UcxFrameType::kProbeAnswer ||
+                      frame.type == UcxFrameType::kRevoked;
+  if (answer) ++owed_;
+  Outgoing out{{}, std::move(head), std::move(payload), {}, sent, answer};
   size_t length = out.head.size();
   if (length != 0) out.pieces.push_back({out.head.data(), length});
   for (base::Buffer& buffer : out.payload) {
@@ -176,6 +184,7 @@ void UcxChannel::OnSent(ucs_status_t status) {
 
 void UcxChannel::PopFront() {
   if (queue_.front().sent != nullptr) queue_.front().sent->Set();
+  if (queue_.front().answer) --owed_;
   queue_.pop_front();
   if (queue_.empty() && waiting_ != nullptr) waiting_->Cancel();
 }
@@ -279,7 +288,7 @@ rt::Task<void> UcxChannel::Close(rt::MoveOnlyFunction before_worker_ends) {
   if (state_.ok()) state_ = Status::Unavailable("the connection to {} was closed", peer_);
   if (worker_->running()) {
     rt::Reactor& reactor = worker_->reactor();
-    ClosedCompletion done(reactor);
+    EndCompletion done(reactor);
     ucp_request_param_t params{};
     params.op_attr_mask = Fields(UCP_OP_ATTR_FIELD_FLAGS);
     params.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -288,7 +297,7 @@ rt::Task<void> UcxChannel::Close(rt::MoveOnlyFunction before_worker_ends) {
     worker_->Kick();
     const ucs_status_t status = Started(ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &params));
     if (status == UCS_INPROGRESS) {
-      (void)co_await done.closed.Wait({nullptr, base::DeadlineAfter(reactor.Now(), kCloseTime)});
+      (void)co_await done.ended.Wait({nullptr, base::DeadlineAfter(reactor.Now(), kCloseTime)});
     }
     co_await worker_->Stop();
     if (before_worker_ends) before_worker_ends();

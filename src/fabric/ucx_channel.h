@@ -53,16 +53,19 @@ class UcxChannel {
   /// Starts to connect; whether that worked is told by the first frame. Runs on `reactor`.
   static Result<std::unique_ptr<UcxChannel>> Dial(std::shared_ptr<UcxContext> context, rt::Reactor& reactor,
                                                   const rt::SocketAddress& address);
-  /// Accepts. The request is used up, whatever the result.
-  static Result<std::unique_ptr<UcxChannel>> Take(std::shared_ptr<UcxContext> context, rt::Reactor& reactor,
+  /// Accepts, on a worker made for it. The request is used up, whatever the result.
+  static Result<std::unique_ptr<UcxChannel>> Take(std::unique_ptr<UcxWorker> worker, rt::Reactor& reactor,
                                                   ucp_conn_request_h request, std::string peer);
   ~UcxChannel();
 
   /// While there is no sink: the next frame. Unavailable when the connection broke, DeadlineExceeded,
   /// Cancelled.
   rt::Task<Result<Received>> Next(rt::OpOptions until);
-  /// Suspends until everything queued went out. False at the deadline, or when the connection broke before.
+  /// Suspends until UCX took everything queued. False at the deadline, or when the connection broke before.
   rt::Task<bool> Drain(rt::OpOptions until);
+  /// Suspends until the peer's device has everything queued and put. False as above; Close is then the only
+  /// call to follow.
+  rt::Task<bool> Settle(rt::OpOptions until);
   /// Lets nothing more come until Resume.
   rt::Task<void> Pause();
   /// Goes on, on `reactor`; `sink` gets what came meanwhile before this returns. Borrowed until Close has
@@ -73,6 +76,8 @@ class UcxChannel {
   /// never will.
   void Send(UcxFrame frame, Bytes head, std::vector<base::Buffer> payload, rt::Event* sent);
   size_t queued() const { return queue_.size(); }
+  /// Of those, answers to frames of the peer's.
+  size_t owed() const { return owed_; }
   /// Frames that UCX took so far.
   uint64_t frames_sent() const { return next_sequence_ - queue_.size(); }
 
@@ -101,20 +106,21 @@ class UcxChannel {
     std::vector<base::Buffer> payload;
     std::vector<ucp_dt_iov_t> pieces;
     rt::Event* sent;
+    bool answer;
   };
   struct SentCompletion final : UcxCompletion {
     explicit SentCompletion(UcxChannel& owner) : channel(owner) {}
     void OnDone(ucs_status_t status) override { channel.OnSent(status); }
     UcxChannel& channel;
   };
-  struct ClosedCompletion final : UcxCompletion {
-    explicit ClosedCompletion(rt::Reactor& reactor) : closed(reactor) {}
-    void OnDone(ucs_status_t) override { closed.Set(); }
-    rt::Event closed;
+  struct EndCompletion final : UcxCompletion {
+    explicit EndCompletion(rt::Reactor& reactor) : ended(reactor) {}
+    void OnDone(ucs_status_t) override { ended.Set(); }
+    rt::Event ended;
   };
 
   UcxChannel(std::unique_ptr<UcxWorker> worker, std::string peer);
-  static Result<std::unique_ptr<UcxChannel>> Make(std::shared_ptr<UcxContext> context, rt::Reactor& reactor,
+  static Result<std::unique_ptr<UcxChannel>> Make(std::unique_ptr<UcxWorker> worker, rt::Reactor& reactor,
                                                   ucp_ep_params_t params, std::string peer);
   void Run(rt::Reactor& reactor);
 
@@ -138,9 +144,11 @@ class UcxChannel {
   Status state_;
   std::deque<Outgoing> queue_;
   uint64_t next_sequence_ = 0;
+  size_t owed_ = 0;
   bool sending_ = false;  // UCX has the front of the queue
   SentCompletion sent_{*this};
-  std::deque<Received> early_;  // came while there was no sink
+  std::unique_ptr<EndCompletion> flushed_;  // of Settle; stays until nothing can be told any more
+  std::deque<Received> early_;              // came while there was no sink
   size_t early_bytes_ = 0;
   rt::CancelToken* waiting_ = nullptr;  // of whoever waits in Next or Drain; in that frame
 };

@@ -181,7 +181,7 @@ rt::Task<void> UcxConnection::TearDown(bool say_goodbye) {
   if (say_goodbye) {
     const ByteView text = AsBytes(state_.message().substr(0, kMaxUcxGoodbyeBytes));
     channel_->Send({.type = UcxFrameType::kGoodbye}, Bytes(text.begin(), text.end()), {}, nullptr);
-    (void)co_await channel_->Drain({nullptr, base::DeadlineAfter(reactor_.Now(), kGoodbyeTime)});
+    (void)co_await channel_->Settle({nullptr, base::DeadlineAfter(reactor_.Now(), kGoodbyeTime)});
   }
   co_await channel_->Close([this] { peer_regions_.Clear(); });
   channel_.reset();

@@ -12,7 +12,7 @@ namespace forebay::fabric {
 
 namespace {
 
-/// Frames of ours that may wait beside the answers to transfers and what is said of regions.
+/// Answers of ours to probes that may wait beside those to transfers and to regions wanted back.
 constexpr size_t kControlSlack = 64;
 
 /// A peer's text, for our messages and logs.
@@ -144,7 +144,7 @@ Status UcxConnection::CheckConduct() const {
     return Status::PermissionDenied("fenced: more than {} transfers broke the rules of the regions offered",
                                     RegionTable::kMaxViolations);
   }
-  if (channel_->queued() > own_max_transfers_ + 2 * regions_.size() + kControlSlack) {
+  if (channel_->owed() > own_max_transfers_ + kMaxUcxRegions + kControlSlack) {
     return Lie("more questions without waiting for answers than were agreed");
   }
   return Status();

@@ -3,10 +3,22 @@
 
 #include "fabric/limits.h"
 #include "fabric/ucx_endpoint.h"
+#include "fabric/ucx_frames.h"
 #include "fabric/ucx_greeting.h"
 #include "fabric/ucx_listener.h"
 
 namespace forebay::fabric {
+
+namespace {
+
+Status CheckUcxOptions(const EndpointOptions& options) {
+  FB_TRY(CheckOptions(options));
+  if (options.max_regions <= kMaxUcxRegions) return Status();
+  return Status::InvalidArgument("an endpoint over ucx offers at most {} regions at once, not {}",
+                                 kMaxUcxRegions, options.max_regions);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<UcxFabric>> UcxFabric::Open(base::Random& random, std::string_view transports) {
   FB_ASSIGN(auto context, UcxContext::Open(transports));
@@ -15,7 +27,7 @@ Result<std::unique_ptr<UcxFabric>> UcxFabric::Open(base::Random& random, std::st
 
 Result<std::unique_ptr<Listener>> UcxFabric::Listen(rt::Reactor& reactor, const std::string& address,
                                                     EndpointOptions options) {
-  FB_TRY(CheckOptions(options));
+  FB_TRY(CheckUcxOptions(options));
   FB_ASSIGN(const rt::HostPort parts, rt::SplitHostPort(address));
   auto numeric = rt::SocketAddress::Parse(parts.host, parts.port);
   if (!numeric.ok()) {
@@ -29,7 +41,7 @@ Result<std::unique_ptr<Listener>> UcxFabric::Listen(rt::Reactor& reactor, const 
 rt::Task<Result<std::unique_ptr<Endpoint>>> UcxFabric::Connect(rt::Reactor& reactor, std::string address,
                                                                EndpointOptions options,
                                                                base::TimePoint deadline) {
-  FB_CO_TRY(CheckOptions(options));
+  FB_CO_TRY(CheckUcxOptions(options));
   FB_CO_ASSIGN(const auto addresses, co_await Lookup(reactor, address));
   Status why = Status::NotFound("{} has no address", address);
   for (const rt::SocketAddress& candidate : addresses) {

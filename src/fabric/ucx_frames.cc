@@ -109,6 +109,10 @@ Result<UcxHello> DecodeUcxHello(ByteView bytes, UcxRole expected) {
   hello.max_transfer_bytes = Get<uint32_t>(&bytes[12]);
   hello.max_transfers = Get<uint32_t>(&bytes[16]);
   hello.max_regions = Get<uint32_t>(&bytes[20]);
+  if (hello.max_regions > kMaxUcxRegions) {
+    return Status::InvalidArgument("the peer announces {} regions at once; ucx takes at most {}",
+                                   hello.max_regions, kMaxUcxRegions);
+  }
   return hello;
 }
 

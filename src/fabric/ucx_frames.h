@@ -21,6 +21,8 @@ constexpr uint32_t kUcxMagic = 0x58554246;  // "FBUX", little-endian
 constexpr uint16_t kUcxVersion = 1;
 constexpr size_t kMaxUcxGoodbyeBytes = 512;
 constexpr size_t kMaxUcxRkeyBytes = 512;
+/// The most regions that a side may announce: what its peer keeps of them is bounded.
+constexpr uint32_t kMaxUcxRegions = 65'536;
 /// A lifetime in an OFFER that does not end.
 constexpr uint64_t kUcxNoEnd = UINT64_MAX;
 

@@ -70,7 +70,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> UcxListener::Accept(rt::Reactor& hom
   if (holder.ok()) greeted = co_await greeted_.Pop({.token = &life_});
   if (!greeted.has_value()) co_return Status::Cancelled("the listener on {} was closed", address_);
   ++places_;
-  worker_->Kick();  // for those who wait for a place
+  if (worker_ != nullptr) worker_->Kick();  // for those who wait for a place
   auto connection = std::make_unique<UcxConnection>(home, *std::move(greeted), options_, random_);
   if (&home == &reactor_) {
     connection->Start();
@@ -104,7 +104,10 @@ rt::Task<void> UcxListener::Greet(ucp_conn_request_h request) {
   const auto token = greeting_.emplace(greeting_.end());
   if (life_.cancelled()) token->Cancel();
   Result<UcxGreeted> greeted = Status::Cancelled("the listener was closed");
-  auto channel = UcxChannel::Take(context_, reactor_, request, NameOf(request));
+  auto worker = UcxWorker::Create(context_);
+  if (!worker.ok()) (void)ucp_listener_reject(handle_, request);
+  Result<std::unique_ptr<UcxChannel>> channel = worker.status();
+  if (worker.ok()) channel = UcxChannel::Take(*std::move(worker), reactor_, request, NameOf(request));
   if (channel.ok()) {
     const rt::OpOptions until{.token = &*token,
                               .deadline = base::DeadlineAfter(reactor_.Now(), options_.dead_after)};

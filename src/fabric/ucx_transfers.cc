@@ -149,6 +149,7 @@ void UcxConnection::OnLanded(const Flight& flight) {
     return;
   }
   if (peer_regions_.Land(flight.region)) GiveUp(flight.region);
+  ++(flight.read ? stats_.reads : stats_.writes);
   (flight.read ? stats_.bytes_read : stats_.bytes_written) += flight.length;
   (flight.read ? tally_read_ : tally_written_) += flight.length;
   SendTally(false);
