@@ -57,6 +57,29 @@ class IdleTest(ForebayTest):
         self.assertLess(used, 0.005)
         self.release(holder)
 
+    def test_neither_end_uses_cpu_over_any_mover(self):
+        """All pairs of a server and a client idle at once, for as long as one would be watched."""
+        usable = [finding["what"] for finding in self.forebay("doctor", "--json").json_lines
+                  if finding["about"].startswith("movers") and finding["verdict"] == "good"]
+        self.assertGreaterEqual(set(usable), {"shm", "tcp"})
+        processes = {}
+        for number, mover in enumerate(usable):
+            server = self.start_server(f"store-{number}", options=["--fabric", mover, "--no-profile"])
+            self.forebay(*self.connection(server), "--fabric", mover, "bucket", "create", "box")
+            holder = self.start_tool("hold", *self.connection(server), "--bucket", "box", "--clients", 1, "--connections", 1,
+                                     "--fabric", mover, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.assertEqual(holder.stdout.readline(), b"holding 1\n")
+            processes[f"server over {mover}"] = server.pid
+            processes[f"client over {mover}"] = holder.pid
+        time.sleep(1)
+        before, started = {name: cpu_seconds(pid) for name, pid in processes.items()}, time.monotonic()
+        time.sleep(10)  # real time is the subject
+        seconds = time.monotonic() - started
+        for name, pid in processes.items():
+            used = (cpu_seconds(pid) - before[name]) / seconds
+            report(f"CPU of an idle {name}", 100 * used, "% of a core")
+            self.assertLess(used, 0.005, name)
+
     def test_a_thousand_idle_sessions_cost_at_most_64_kib_each(self):
         self.release(self.hold(1, 8))  # what the first connections cost once
         before = memory_bytes(self.server.pid)

@@ -59,7 +59,8 @@ std::unique_ptr<Client> Connect(const Options& options, unsigned connections, st
   auto client = Client::Connect({.server = options.Text("server"),
                                  .credentials_path = options.Text("credentials"),
                                  .connections = connections,
-                                 .timeout = timeout});
+                                 .timeout = timeout,
+                                 .fabric = options.Text("fabric", "")});
   if (!client) Die("connect: " + Describe(client.error()));
   return *std::move(client);
 }
