@@ -312,6 +312,16 @@ TEST_F(ShmPathTest, SocketIsForItsUserAloneAndGoneAfterwards) {
   EXPECT_FALSE(std::filesystem::exists(address_.path()));
 }
 
+TEST_F(ShmPathTest, AllowedUsersCanReachTheSocketWhateverTheUmask) {
+  const mode_t before = umask(077);
+  auto listening = ListenShm(address_, {.allowed_users = {65534}});
+  umask(before);
+  ASSERT_TRUE(listening.ok()) << listening.status().ToString();
+  struct stat file{};
+  ASSERT_EQ(stat(address_.path().c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777u, 0666u);
+}
+
 TEST_F(ShmPathTest, SocketOfADeadProcessIsReplaced) {
   {
     const Socket dead(socket(AF_UNIX, SOCK_STREAM, 0));

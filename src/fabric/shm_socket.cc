@@ -283,10 +283,13 @@ Result<std::unique_ptr<ListeningSocket>> ListenShm(const ShmAddress& address, Sh
   }
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return Status::FromErrno(errno, "a socket for " + address.text());
-  // The file gets these rights; others are kept out by the look at their user as well.
-  if (fchmod(socket.fd(), shm.allowed_users.empty() ? 0600 : 0666) != 0)
-    return Status::FromErrno(errno, "rights of a socket");
+  // The file is made with these rights; others are kept out by the look at their user as well.
+  if (fchmod(socket.fd(), 0600) != 0) return Status::FromErrno(errno, "rights of a socket");
   FB_TRY(Bind(socket.fd(), address));
+  // By name and before anybody can connect, since the process's umask cuts what bind gives.
+  if (!address.path().empty() && !shm.allowed_users.empty() && chmod(address.path().c_str(), 0666) != 0) {
+    return Status::FromErrno(errno, "rights of the socket " + address.text());
+  }
   if (listen(socket.fd(), kBacklog) != 0) return Status::FromErrno(errno, "listen on " + address.text());
   sockaddr_un bound{};
   socklen_t size = sizeof(bound);
