@@ -4,10 +4,14 @@
 // works on is handed in.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "base/mutex.h"
 #include "base/random.h"
+#include "base/status.h"
 #include "fabric/fabric.h"
 #include "fabric/ofi_connection.h"
 #include "fabric/ofi_domain.h"

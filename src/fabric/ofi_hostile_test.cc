@@ -4,6 +4,8 @@
 // back. In each case the memory is unchanged (or changed only while the liar was allowed to), the liar gets
 // an error or an end, and the listener goes on to serve a good peer.
 #include <dirent.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <functional>
@@ -46,6 +48,16 @@ class OfiHostileTest : public FabricTest {
     EXPECT_TRUE(accepted.ok()) << accepted.status().ToString();
     b_ = *std::move(accepted);
     return peer;
+  }
+  /// Has `peer` say something, and accepts until it gets it: those that reset before come first, or not at
+  /// all.
+  void AcceptTalking(RawOfiPeer& peer) {
+    EXPECT_TRUE(peer.Send({.type = OfiFrameType::kMessage, .length = 1}, Bytes(1)));
+    while (true) {
+      b_ = *AcceptOn(*owner_);
+      if (Receive(*owner_, *b_).ok()) return;
+      Fence(*owner_, b_);
+    }
   }
   void EndVictim() {
     if (b_) Fence(*owner_, b_);
@@ -122,22 +134,35 @@ TEST_P(OfiHostileTest, ConnectAndResetStormLeavesNothingBehind) {
     auto peer = Raw();
     ASSERT_TRUE(peer->Dial(listener_->address()).ok()) << i;
     if (i % 3 == 0) peer->Send(OfiFrame{.type = OfiFrameType::kProbe});
-    if (i % 2 == 0) {
-      b_ = *AcceptOn(*owner_);
-      Offer(memory_, Direction::kPeerWrites);
-      peer.reset();
-      AwaitVictimsEnd();
-      EndVictim();
-    } else {
-      peer.reset();
-      b_ = *AcceptOn(*owner_);
-      AwaitVictimsEnd();
-      EndVictim();
-    }
+    if (i % 2 == 0) continue;  // gone before it was accepted, perhaps before it was greeted
+    AcceptTalking(*peer);
+    Offer(memory_, Direction::kPeerWrites);
+    peer.reset();
+    AwaitVictimsEnd();
+    EndVictim();
   }
+  auto last = Raw();
+  ASSERT_TRUE(last->Dial(listener_->address()).ok());
+  AcceptTalking(*last);
+  last.reset();
   ServeGoodPeer();
   EXPECT_LE(OpenDescriptors(), descriptors);
   ExpectUnchanged();
+}
+
+TEST_P(OfiHostileTest, SocketsThatSayNothingOrNonsenseHoldUpNobody) {
+  if (device()) GTEST_SKIP() << "a device's connection request comes whole or not at all";
+  const auto address = *rt::SocketAddress::ParseHostPort(listener_->address());
+  std::vector<int> sockets;
+  for (int i = 0; i < 60; ++i) {
+    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(sockets.back(), address.get(), address.size()), 0);
+    const Bytes nonsense = Pattern(200, static_cast<uint64_t>(i));
+    if (i % 2 == 0) EXPECT_EQ(send(sockets.back(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 200);
+  }
+  ServeGoodPeer();
+  for (const int fd : sockets) close(fd);
+  ServeGoodPeer();
 }
 
 // ---- nonsense ----

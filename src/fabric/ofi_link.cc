@@ -2,6 +2,7 @@
 // Opening, connecting and posting; what comes back is in ofi_link_queues.cc.
 #include "fabric/ofi_link.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 

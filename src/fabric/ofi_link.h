@@ -81,7 +81,6 @@ class OfiLink {
 
   std::optional<uint16_t> TakeSlot();
   void ReturnSlot(uint16_t slot) { free_slots_.push_back(slot); }
-  bool has_slot() const { return !free_slots_.empty(); }
   MutableByteView slot(uint16_t index);
 
   /// Memory of one operation: pieces with the descriptors of their registrations.

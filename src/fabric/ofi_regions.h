@@ -82,7 +82,6 @@ class OfiPeerRegions {
   OfiPeerRegion* Find(uint64_t key);
   void Remove(uint64_t key) { regions_.erase(key); }
   Refusal Judge(uint64_t key, uint64_t offset, uint64_t length, Direction wanted, base::TimePoint now) const;
-  size_t size() const { return regions_.size(); }
   void Clear() { regions_.clear(); }
 
  private:
