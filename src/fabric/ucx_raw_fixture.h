@@ -27,7 +27,7 @@ class RawUcxPeer final : private UcxSink {
   };
 
   RawUcxPeer(rt::ReactorThread& thread, std::shared_ptr<UcxContext> context)
-      : thread_(thread), context_(std::move(context)) {}
+      : thread_(thread), context_(std::move(context)), changed_(thread.reactor()) {}
   ~RawUcxPeer() { Close(); }
 
   static Bytes Hello(UcxRole role = UcxRole::kConnector) {
@@ -83,7 +83,7 @@ class RawUcxPeer final : private UcxSink {
           if (frame.frame.type == type) co_return frame;
         }
         if (!broken_.ok()) co_return Frame{{.type = UcxFrameType::kHello}, {}};
-        co_await thread_.reactor().Yield();
+        co_await Change();
       }
     });
   }
@@ -103,29 +103,33 @@ class RawUcxPeer final : private UcxSink {
   /// Writes with the device and waits until that is acknowledged, or refused.
   ucs_status_t Put(uint64_t address, Bytes data, ucp_rkey_h key) {
     return thread_.Run([&]() -> rt::Task<ucs_status_t> {
-      Done put, flush;
+      Done put(*this), flush(*this);
       put.Begin(channel_->Put(data, address, key, put));
       flush.Begin(channel_->Flush(flush));
-      while (put.status == UCS_INPROGRESS || flush.status == UCS_INPROGRESS)
-        co_await thread_.reactor().Yield();
+      while (put.status == UCS_INPROGRESS || flush.status == UCS_INPROGRESS) co_await Change();
       co_return put.status != UCS_OK ? put.status : flush.status;
     });
   }
   ucs_status_t Get(uint64_t address, MutableByteView target, ucp_rkey_h key) {
     return thread_.Run([&]() -> rt::Task<ucs_status_t> {
-      Done get;
+      Done get(*this);
       get.Begin(channel_->Get(target, address, key, get));
-      while (get.status == UCS_INPROGRESS) co_await thread_.reactor().Yield();
+      while (get.status == UCS_INPROGRESS) co_await Change();
       co_return get.status;
     });
   }
 
  private:
   struct Done final : UcxCompletion {
+    explicit Done(RawUcxPeer& owner) : peer(owner) {}
     void Begin(ucs_status_t started) {
       if (started != UCS_INPROGRESS) status = started;
     }
-    void OnDone(ucs_status_t result) override { status = result; }
+    void OnDone(ucs_status_t result) override {
+      status = result;
+      peer.changed_.Set();
+    }
+    RawUcxPeer& peer;
     ucs_status_t status = UCS_INPROGRESS;
   };
 
@@ -138,8 +142,17 @@ class RawUcxPeer final : private UcxSink {
     const auto frame = DecodeUcxFrame(header, payload.size(), 256 * 1024);
     EXPECT_TRUE(frame.ok()) << frame.status().ToString();
     if (frame.ok()) frames_.push_back({*frame, Bytes(payload.begin(), payload.end())});
+    changed_.Set();
   }
-  void OnBroken(Status why) override { broken_ = std::move(why); }
+  void OnBroken(Status why) override {
+    broken_ = std::move(why);
+    changed_.Set();
+  }
+  /// Until something came or ended.
+  rt::Task<void> Change() {
+    co_await changed_.Wait();
+    changed_.Reset();
+  }
 
   rt::ReactorThread& thread_;
   std::shared_ptr<UcxContext> context_;
@@ -147,6 +160,7 @@ class RawUcxPeer final : private UcxSink {
   std::vector<ucp_rkey_h> keys_;
   std::deque<Frame> frames_;
   Status broken_;
+  rt::Event changed_;  // something came or ended since it was looked at
 };
 
 }  // namespace forebay::fabric
