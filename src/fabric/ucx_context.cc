@@ -36,11 +36,47 @@ ucs_log_func_rc_t KeepLastWords(const char*, unsigned, const char*, ucs_log_leve
   return UCS_LOG_FUNC_RC_STOP;
 }
 
+struct Setting {
+  const char* name;
+  const char* value;
+};
+
+// What differs from UCX's defaults, and why. Those of devices and transports first: UCX 1.13 takes them from
+// the environment only, whatever ucp_config_modify answers (a key that outlived its offer showed it).
+constexpr Setting kDeviceSettings[] = {
+    // No cache of registrations: a cached one is wider than the range that was offered, and outlives it.
+    {"UCX_IB_REG_METHODS", "direct"},
+    {"UCX_IB_INDIRECT_ATOMIC", "n"},
+    {"UCX_IB_FORK_INIT", "n"},
+    // What an endpoint holds of registered buffers: about 1 MiB to receive, and what it sends at once.
+    {"UCX_RC_VERBS_RX_QUEUE_LEN", "128"},
+    {"UCX_RC_MLX5_RX_QUEUE_LEN", "128"},
+    {"UCX_RC_VERBS_FC_WND_SIZE", "96"},
+    {"UCX_RC_MLX5_FC_WND_SIZE", "96"},
+    {"UCX_RC_VERBS_TX_BUFS_GROW", "32"},
+    {"UCX_RC_MLX5_TX_BUFS_GROW", "32"},
+};
+constexpr Setting kSettings[] = {
+    {"RCACHE_ENABLE", "n"},
+    // Connections are made through the same device that carries them; no fallback by way of TCP.
+    {"SOCKADDR_TLS_PRIORITY", "rdmacm"},
+    // One lane: messages never take a second way, and no message makes UCX give out keys of its own.
+    {"MAX_EAGER_RAILS", "1"},
+    {"MAX_RNDV_RAILS", "1"},
+    {"RNDV_THRESH", "inf"},
+    {"PROTO_ENABLE", "n"},
+    // Whether a peer lives is decided by Liveness; a timer of UCX's would wake an idle process.
+    {"KEEPALIVE_INTERVAL", "inf"},
+    {"WARN_INVALID_CONFIG", "n"},
+    {"WARN_UNUSED_ENV_VARS", "n"},
+};
+
 // The library takes over crash signals when it is loaded, and prints to the terminal.
 void TameLibrary() {
   static std::once_flag once;
   std::call_once(once, [] {
     ucs_log_push_handler(&KeepLastWords);
+    for (const Setting& setting : kDeviceSettings) setenv(setting.name, setting.value, 1);
     for (int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   });
 }
@@ -62,38 +98,6 @@ constexpr std::string_view kUnchecking[] = {"tcp", "posix", "sysv", "cma", "knem
 bool ChecksKeys(std::string_view transport) {
   return std::ranges::find(kChecking, transport) != std::end(kChecking);
 }
-
-struct Setting {
-  const char* name;
-  const char* value;
-};
-
-// What differs from UCX's defaults, and why.
-constexpr Setting kSettings[] = {
-    // No cache of registrations: a cached one is wider than the range that was offered, and outlives it.
-    {"IB_REG_METHODS", "direct"},
-    {"RCACHE_ENABLE", "n"},
-    {"IB_INDIRECT_ATOMIC", "n"},
-    // Connections are made through the same device that carries them; no fallback by way of TCP.
-    {"SOCKADDR_TLS_PRIORITY", "rdmacm"},
-    // One lane: messages never take a second way, and no message makes UCX give out keys of its own.
-    {"MAX_EAGER_RAILS", "1"},
-    {"MAX_RNDV_RAILS", "1"},
-    {"RNDV_THRESH", "inf"},
-    {"PROTO_ENABLE", "n"},
-    // Whether a peer lives is decided by Liveness; a timer of UCX's would wake an idle process.
-    {"KEEPALIVE_INTERVAL", "inf"},
-    {"WARN_INVALID_CONFIG", "n"},
-    {"WARN_UNUSED_ENV_VARS", "n"},
-    {"IB_FORK_INIT", "n"},
-    // What an endpoint holds of registered buffers: about 1 MiB to receive, and what it sends at once.
-    {"RC_VERBS_RX_QUEUE_LEN", "128"},
-    {"RC_MLX5_RX_QUEUE_LEN", "128"},
-    {"RC_VERBS_FC_WND_SIZE", "96"},
-    {"RC_MLX5_FC_WND_SIZE", "96"},
-    {"RC_VERBS_TX_BUFS_GROW", "32"},
-    {"RC_MLX5_TX_BUFS_GROW", "32"},
-};
 
 std::string KnownAs(std::string_view transports) {
   std::string names;
