@@ -92,6 +92,7 @@ class FabricTest : public testing::TestWithParam<FabricFactory> {
         listener_.reset();
       });
     }
+    fabric_.reset();  // before the reactors, to which its threads post
   }
 
   std::unique_ptr<rt::ReactorThread> Thread(std::string name) {

@@ -3,6 +3,7 @@
 // provider `tcp` runs the same code on any host. Regions are enforced by the provider, not by our library;
 // messages, offers and the end of offers are ours: docs/formats/fabric-ofi.md. What each provider guarantees:
 // docs/fabric.md. Thread-safe. Outlives its listeners and calls of Connect; endpoints do not need it.
+// Destroyed before the reactors that Connect was called on, since threads of its own post to them.
 #pragma once
 
 #include <memory>
