@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/ucx_context.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 #include <vector>
