@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/ucx_context.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -36,47 +35,11 @@ ucs_log_func_rc_t KeepLastWords(const char*, unsigned, const char*, ucs_log_leve
   return UCS_LOG_FUNC_RC_STOP;
 }
 
-struct Setting {
-  const char* name;
-  const char* value;
-};
-
-// What differs from UCX's defaults, and why. Those of devices and transports first: UCX 1.13 takes them from
-// the environment only, whatever ucp_config_modify answers (a key that outlived its offer showed it).
-constexpr Setting kDeviceSettings[] = {
-    // No cache of registrations: a cached one is wider than the range that was offered, and outlives it.
-    {"UCX_IB_REG_METHODS", "direct"},
-    {"UCX_IB_INDIRECT_ATOMIC", "n"},
-    {"UCX_IB_FORK_INIT", "n"},
-    // What an endpoint holds of registered buffers: about 1 MiB to receive, and what it sends at once.
-    {"UCX_RC_VERBS_RX_QUEUE_LEN", "128"},
-    {"UCX_RC_MLX5_RX_QUEUE_LEN", "128"},
-    {"UCX_RC_VERBS_FC_WND_SIZE", "96"},
-    {"UCX_RC_MLX5_FC_WND_SIZE", "96"},
-    {"UCX_RC_VERBS_TX_BUFS_GROW", "32"},
-    {"UCX_RC_MLX5_TX_BUFS_GROW", "32"},
-};
-constexpr Setting kSettings[] = {
-    {"RCACHE_ENABLE", "n"},
-    // Connections are made through the same device that carries them; no fallback by way of TCP.
-    {"SOCKADDR_TLS_PRIORITY", "rdmacm"},
-    // One lane: messages never take a second way, and no message makes UCX give out keys of its own.
-    {"MAX_EAGER_RAILS", "1"},
-    {"MAX_RNDV_RAILS", "1"},
-    {"RNDV_THRESH", "inf"},
-    {"PROTO_ENABLE", "n"},
-    // Whether a peer lives is decided by Liveness; a timer of UCX's would wake an idle process.
-    {"KEEPALIVE_INTERVAL", "inf"},
-    {"WARN_INVALID_CONFIG", "n"},
-    {"WARN_UNUSED_ENV_VARS", "n"},
-};
-
 // The library takes over crash signals when it is loaded, and prints to the terminal.
 void TameLibrary() {
   static std::once_flag once;
   std::call_once(once, [] {
     ucs_log_push_handler(&KeepLastWords);
-    for (const Setting& setting : kDeviceSettings) setenv(setting.name, setting.value, 1);
     for (int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   });
 }
@@ -98,6 +61,37 @@ constexpr std::string_view kUnchecking[] = {"tcp", "posix", "sysv", "cma", "knem
 bool ChecksKeys(std::string_view transport) {
   return std::ranges::find(kChecking, transport) != std::end(kChecking);
 }
+
+struct Setting {
+  const char* name;
+  const char* value;
+};
+
+// What differs from UCX's defaults, and why. What belongs to a device or a transport has its name without
+// their prefix: an unknown name is no error to UCX.
+constexpr Setting kSettings[] = {
+    // No cache of registrations: a cached one outlives the offer and may be wider. CheckNoCache looks at what
+    // came of it.
+    {"REG_METHODS", "direct"},
+    {"RCACHE_ENABLE", "n"},
+    {"INDIRECT_ATOMIC", "n"},
+    {"FORK_INIT", "n"},
+    // Connections are made through the same device that carries them; no fallback by way of TCP.
+    {"SOCKADDR_TLS_PRIORITY", "rdmacm"},
+    // One lane: messages never take a second way, and no message makes UCX give out keys of its own.
+    {"MAX_EAGER_RAILS", "1"},
+    {"MAX_RNDV_RAILS", "1"},
+    {"RNDV_THRESH", "inf"},
+    {"PROTO_ENABLE", "n"},
+    // Whether a peer lives is decided by Liveness; a timer of UCX's would wake an idle process.
+    {"KEEPALIVE_INTERVAL", "inf"},
+    {"WARN_INVALID_CONFIG", "n"},
+    {"WARN_UNUSED_ENV_VARS", "n"},
+    // What an endpoint holds of registered buffers: about 1 MiB to receive, and what it sends at once.
+    {"RC_RX_QUEUE_LEN", "128"},
+    {"RC_FC_WND_SIZE", "96"},
+    {"RC_TX_BUFS_GROW", "32"},
+};
 
 std::string KnownAs(std::string_view transports) {
   std::string names;
@@ -180,7 +174,27 @@ Result<std::shared_ptr<UcxContext>> UcxContext::Open(std::string_view transports
         transports);
   }
   if (status != UCS_OK) return UcxError(status, "start UCX");
-  return std::shared_ptr<UcxContext>(new UcxContext(handle));
+  std::shared_ptr<UcxContext> context(new UcxContext(handle));
+  FB_TRY(CheckNoCache(*context));
+  return context;
+}
+
+// Two registrations of one range have two keys, unless UCX gives out the same one twice; then Unmap would not
+// end it.
+Status UcxContext::CheckNoCache(UcxContext& context) {
+  Bytes page(4096);
+  FB_ASSIGN(Mapping first, context.Map(page));
+  auto second = context.Map(page);
+  const bool shared = second.ok() && second->packed == first.packed;
+  if (second.ok()) context.Unmap(*second);
+  context.Unmap(first);
+  FB_TRY(second);
+  if (shared) {
+    return Status::FailedPrecondition(
+        "this build of UCX keeps registrations of memory alive although it is told not to: a peer "
+        "could use a region after it was withdrawn; use the mover ofi or tcp");
+  }
+  return Status();
 }
 
 UcxContext::~UcxContext() { ucp_cleanup(handle_); }

@@ -46,7 +46,8 @@ class UcxContext {
 
  private:
   explicit UcxContext(ucp_context_h handle) : handle_(handle) {}
-  ucp_context_h const handle_;
+  static Status CheckNoCache(UcxContext& context);
+  ucp_context_h handle_;
 };
 
 /// The transports that `endpoint` really uses; PermissionDenied when one of them checks no key.

@@ -84,11 +84,12 @@ class UcxHostileTest : public FabricTest {
     SyncWithOwner();
     EXPECT_EQ(memory_, before_);
   }
-  MutableByteView window() { return MutableByteView(memory_).subspan(4096 + 16, 4096 - 32); }
+  MutableByteView window() { return MutableByteView(memory_).subspan(4096 + 17, 4096 - 35); }
   uint64_t window_address() { return reinterpret_cast<uintptr_t>(window().data()); }
 
-  std::shared_ptr<UcxContext> context_;   // the attackers'
-  Bytes memory_ = Pattern(3 * 4096, 42);  // the window is in the middle: its neighbours must stay as well
+  std::shared_ptr<UcxContext> context_;  // the attackers'
+  Bytes memory_ =
+      Pattern(3 * 4096, 42);  // the window is in the middle, on odd bytes: its neighbours must stay
   const Bytes before_ = memory_;
 };
 
@@ -254,8 +255,8 @@ TEST_P(UcxHostileTest, RangeIsOpenToTheLastByte) {
   EXPECT_EQ(peer->Put(window_address(), Pattern(window().size(), 5), key), UCS_OK);
   SyncWithOwner();
   EXPECT_TRUE(std::ranges::equal(window(), Pattern(window().size(), 5)));
-  EXPECT_TRUE(std::equal(before_.begin(), before_.begin() + 4096 + 16, memory_.begin()));
-  EXPECT_TRUE(std::equal(before_.end() - 4096 - 16, before_.end(), memory_.end() - 4096 - 16));
+  EXPECT_TRUE(std::equal(before_.begin(), before_.begin() + 4096 + 17, memory_.begin()));
+  EXPECT_TRUE(std::equal(before_.end() - 4096 - 18, before_.end(), memory_.end() - 4096 - 18));
 }
 
 TEST_P(UcxHostileTest, GuessedKeysOpenNothing) {

@@ -59,7 +59,7 @@ class UcxWorker {
   bool Progress();
 
   const std::shared_ptr<UcxContext> context_;
-  ucp_worker_h const handle_;
+  ucp_worker_h handle_;
   const int event_fd_;  // the worker's
   std::optional<Running> run_;
   bool kicked_ = false;
