@@ -309,9 +309,10 @@ void Server::Parts::Stop(base::Duration grace) {
   control.reset();
   data.reset();
   store.reset();
-  reactors.clear();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);
+  movers.reset();  // before the reactors, to which its threads post
+  reactors.clear();
 }
 
 Result<uint64_t> ChooseSize(const std::string& directory) {

@@ -95,9 +95,9 @@ class Client::Core {
   const base::SystemClock clock_;
   base::SecureRandom random_;
   std::unique_ptr<control::ControlClient> control_;
-  const fabric::Movers movers_;
   rt::ThreadPool threads_{1, "forebay-open"};  // blocks in the control plane while a session is opened
   std::unique_ptr<rt::ReactorThread> thread_;
+  const fabric::Movers movers_;  // goes before the reactor, to which its threads post
   std::unique_ptr<rt::Gate> gate_;
   std::unique_ptr<client::DataPool> pool_;
   std::atomic<bool> ending_{false};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/ofi_library.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "rt/address.h"
 
+// NOLINTBEGIN(readability-identifier-naming): libfabric's names
 struct fid;
 struct fid_cq;
 struct fid_domain;
@@ -25,6 +26,7 @@ struct fid_fabric;
 struct fid_mr;
 struct fid_pep;
 struct fi_info;
+// NOLINTEND(readability-identifier-naming)
 
 namespace forebay::fabric {
 

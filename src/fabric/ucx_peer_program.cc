@@ -2,10 +2,9 @@
 // A peer in a process of its own, for ucx_process_test: connects, is told a region, writes chunks into it,
 // and with two more under way sends itself a signal. For tests only.
 //   fabric_ucx_peer ADDRESS CHUNKS CHUNK_BYTES SIGNAL
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -68,7 +67,9 @@ rt::Task<Status> Run(rt::Reactor& reactor, Fabric& fabric, base::Arena& arena, P
 }  // namespace forebay::fabric
 
 int main(int count, char** arguments) {
-  using namespace forebay;
+  namespace fabric = forebay::fabric;
+  namespace rt = forebay::rt;
+  namespace base = forebay::base;
   if (count != 5) return 2;
   const fabric::Plan plan{arguments[1], std::strtoull(arguments[2], nullptr, 10),
                           std::strtoull(arguments[3], nullptr, 10), std::atoi(arguments[4])};

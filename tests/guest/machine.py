@@ -108,7 +108,7 @@ def _machine(job, kernel, scratch, ports):
         "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(job.memory_mib),
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none",
         "-kernel", str(kernel.image), "-initrd", str(scratch / "initrd"),
-        "-append", "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on",
+        "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check random.trust_cpu=on",
         "-chardev", f"file,id=console,path={scratch / 'console'}", "-serial", "chardev:console",
         "-device", "virtio-serial-pci",  # first, so that its ports are /dev/vport0p*
         "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
