@@ -74,12 +74,12 @@ int main(int count, char** arguments) {
   const fabric::Plan plan{arguments[1], std::strtoull(arguments[2], nullptr, 10),
                           std::strtoull(arguments[3], nullptr, 10), std::atoi(arguments[4])};
   base::SecureRandom random;
-  const auto fabric = fabric::UcxFabric::Open(random, "rc");
-  if (!fabric.ok()) {
-    (void)std::fprintf(stderr, "fabric_ucx_peer: %s\n", fabric.status().ToString().c_str());
+  const auto ucx = fabric::UcxFabric::Open(random, "rc");
+  if (!ucx.ok()) {
+    (void)std::fprintf(stderr, "fabric_ucx_peer: %s\n", ucx.status().ToString().c_str());
     return 1;
   }
   const auto reactor = *rt::Reactor::Create();
   const auto arena = *base::Arena::Create(base::kMiB);
-  return reactor->BlockOn(fabric::Run(*reactor, **fabric, *arena, plan)).ok() ? 0 : 1;
+  return reactor->BlockOn(fabric::Run(*reactor, **ucx, *arena, plan)).ok() ? 0 : 1;
 }
