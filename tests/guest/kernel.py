@@ -73,7 +73,7 @@ def cache_directory():
 def find_program(name, package):
     path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if path is None:
-        raise Unavailable(f"`{name}` is missing (Debian package {package}); `scripts/install-deps` installs it")
+        raise Unavailable(f"`{name}` is missing (Debian package {package}); `scripts/install-deps --group guest` installs it")
     return path
 
 
@@ -81,7 +81,7 @@ def find_busybox():
     path = find_program("busybox", "busybox-static")
     content = pathlib.Path(path).read_bytes()
     if b"/ld-linux" in content[:4096] or b"/lib64/ld" in content[:4096]:
-        raise Unavailable(f"{path} is not static, so that it cannot run before there is a root; `scripts/install-deps` installs busybox-static")
+        raise Unavailable(f"{path} is not static, so that it cannot run before there is a root; `scripts/install-deps --group guest` installs busybox-static")
     return content
 
 
