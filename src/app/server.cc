@@ -261,10 +261,12 @@ void Server::Parts::RegisterArena(const std::vector<native::ListenOn>& ways) {
   }
 }
 
-/// Where no address was given. On one host a random name, which no other server, here or elsewhere, has too.
+/// Where no address was given. On one host a random name, which no other server, here or elsewhere, has too;
+/// else tcp's host and, but for tcp, any free port.
 std::string Server::Parts::AddressFor(const fabric::Fabric& fabric, const std::string& tcp) {
-  if (fabric::KindOf(fabric.name()).network) return tcp;
-  return fmt::format("@forebay-{:016x}", random.Next64());
+  if (!fabric::KindOf(fabric.name()).network) return fmt::format("@forebay-{:016x}", random.Next64());
+  if (fabric.name() == "tcp") return tcp;
+  return tcp.substr(0, tcp.rfind(':')) + ":0";  // some share tcp's ports
 }
 
 namespace {

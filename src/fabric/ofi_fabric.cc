@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "fabric/limits.h"
-#include "fabric/ofi_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/ofi_connection.h"
 #include "fabric/ofi_greeting.h"
 #include "fabric/ofi_listener.h"
 
@@ -70,7 +71,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> OfiFabric::Connect(rt::Reactor& reac
     if (greeted.ok()) {
       auto connection = std::make_unique<OfiConnection>(reactor, *std::move(greeted), options, random_);
       connection->Start();
-      co_return std::unique_ptr<Endpoint>(std::make_unique<OfiEndpoint>(std::move(connection)));
+      co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<OfiConnection>>(std::move(connection)));
     }
     why = greeted.status();
   }

@@ -14,7 +14,8 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-#include "fabric/ofi_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/ofi_connection.h"
 
 namespace forebay::fabric {
 
@@ -90,7 +91,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> OfiListener::Accept(rt::Reactor& hom
     // Whatever the new owner posts comes after this.
     home.Post([started = connection.get()] { started->Start(); });
   }
-  co_return std::unique_ptr<Endpoint>(std::make_unique<OfiEndpoint>(std::move(connection)));
+  co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<OfiConnection>>(std::move(connection)));
 }
 
 rt::Task<void> OfiListener::Close() {

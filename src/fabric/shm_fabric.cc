@@ -5,7 +5,8 @@
 
 #include "fabric/limits.h"
 #include "fabric/shm_ring.h"
-#include "fabric/stream_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/stream_connection.h"
 #include "fabric/stream_listener.h"
 
 namespace forebay::fabric {
@@ -39,7 +40,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> ShmFabric::Connect(rt::Reactor& reac
   FB_CO_ASSIGN(Greeted greeted, co_await DialShm(reactor, parsed, options, shm_, deadline));
   auto connection = std::make_unique<StreamConnection>(reactor, std::move(greeted), options, random_);
   connection->Start();
-  co_return std::unique_ptr<Endpoint>(std::make_unique<StreamEndpoint>(std::move(connection)));
+  co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<StreamConnection>>(std::move(connection)));
 }
 
 }  // namespace forebay::fabric

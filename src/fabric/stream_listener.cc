@@ -6,7 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "fabric/stream_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/stream_connection.h"
 
 namespace forebay::fabric {
 
@@ -44,7 +45,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> StreamListener::Accept(rt::Reactor& 
     // Whatever the new owner posts comes after this.
     home.Post([started = connection.get()] { started->Start(); });
   }
-  co_return std::unique_ptr<Endpoint>(std::make_unique<StreamEndpoint>(std::move(connection)));
+  co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<StreamConnection>>(std::move(connection)));
 }
 
 rt::Task<void> StreamListener::Close() {

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "fabric/limits.h"
-#include "fabric/stream_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/stream_connection.h"
 #include "fabric/stream_listener.h"
 #include "fabric/tcp_socket.h"
 #include "rt/tcp.h"
@@ -57,7 +58,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> TcpFabric::Connect(rt::Reactor& reac
     if (greeted.ok()) {
       auto connection = std::make_unique<StreamConnection>(reactor, *std::move(greeted), options, random_);
       connection->Start();
-      co_return std::unique_ptr<Endpoint>(std::make_unique<StreamEndpoint>(std::move(connection)));
+      co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<StreamConnection>>(std::move(connection)));
     }
     why = greeted.status();
   }

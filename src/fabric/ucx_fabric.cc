@@ -2,7 +2,8 @@
 #include "fabric/ucx_fabric.h"
 
 #include "fabric/limits.h"
-#include "fabric/ucx_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/ucx_connection.h"
 #include "fabric/ucx_frames.h"
 #include "fabric/ucx_greeting.h"
 #include "fabric/ucx_listener.h"
@@ -51,7 +52,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> UcxFabric::Connect(rt::Reactor& reac
     if (greeted.ok()) {
       auto connection = std::make_unique<UcxConnection>(reactor, *std::move(greeted), options, random_);
       connection->Start();
-      co_return std::unique_ptr<Endpoint>(std::make_unique<UcxEndpoint>(std::move(connection)));
+      co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<UcxConnection>>(std::move(connection)));
     }
     why = greeted.status();
   }

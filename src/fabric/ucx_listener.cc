@@ -2,7 +2,8 @@
 #include "fabric/ucx_listener.h"
 
 #include "base/check.h"
-#include "fabric/ucx_endpoint.h"
+#include "fabric/connection_endpoint.h"
+#include "fabric/ucx_connection.h"
 #include "fabric/ucx_greeting.h"
 
 namespace forebay::fabric {
@@ -78,7 +79,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> UcxListener::Accept(rt::Reactor& hom
     // Whatever the new owner posts comes after this.
     home.Post([started = connection.get()] { started->Start(); });
   }
-  co_return std::unique_ptr<Endpoint>(std::make_unique<UcxEndpoint>(std::move(connection)));
+  co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<UcxConnection>>(std::move(connection)));
 }
 
 void UcxListener::OnRequest(ucp_conn_request_h request, void* self) {

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// UcxEndpoint: an Endpoint over a UcxConnection, and what lets its owner destroy it unfenced: the connection
-// then ends by itself before it is freed. Reactor-local.
+// ConnectionEndpoint: the Endpoint over a mover's connection (StreamConnection, OfiConnection,
+// UcxConnection), and what lets its owner destroy it unfenced: the connection then ends by itself before it
+// is freed. Reactor-local.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/fabric.h"
-#include "fabric/ucx_connection.h"
+#include "rt/call_on.h"
 
 namespace forebay::fabric {
 
-class UcxEndpoint final : public Endpoint {
+template <typename Connection>
+class ConnectionEndpoint final : public Endpoint {
  public:
-  explicit UcxEndpoint(std::unique_ptr<UcxConnection> connection) : connection_(std::move(connection)) {}
-  ~UcxEndpoint() override;
+  explicit ConnectionEndpoint(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  ~ConnectionEndpoint() override {
+    if (connection_->ended()) return;
+    rt::Reactor& reactor = connection_->reactor();
+    // Nobody waits for it: the task keeps the connection until its operations have ended.
+    (void)rt::StartOn(reactor, [connection = std::move(connection_)]() -> rt::Task<void> {
+      return connection->Fence(Status::Unavailable("the endpoint was destroyed"));
+    });
+  }
 
   rt::Task<Status> Send(Bytes message) override { return connection_->Send(std::move(message), {}); }
   rt::Task<Status> SendWithPayload(Bytes head, std::vector<base::Buffer> payload) override {
@@ -41,7 +51,7 @@ class UcxEndpoint final : public Endpoint {
   EndpointStats stats() const override { return connection_->stats(); }
 
  private:
-  std::unique_ptr<UcxConnection> connection_;
+  std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace forebay::fabric
