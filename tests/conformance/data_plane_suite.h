@@ -110,6 +110,12 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
     if (!results.ok()) return std::unexpected(client::ToError(results.status()));
     return results->front();
   }
+  /// Put for the tests whose subject comes after it; says what went wrong.
+  testing::AssertionResult Stored(const std::string& key, ByteView content, PutOptions options = {}) {
+    const auto put = Put(key, content, std::move(options));
+    if (put) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "put of " << key << ": " << put.error().message;
+  }
   Result<BatchResult<PutResult>> PutBatch(std::span<const PutItem> items, ByteView memory) {
     const base::TimePoint deadline = In(std::chrono::seconds(60));
     const auto tickets = client::TicketsFor(items, memory, random_);
