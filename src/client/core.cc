@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "auth/capability.h"
 #include "auth/credentials.h"
+#include "auth/rpc_auth.h"
 
 namespace forebay {
 namespace {
@@ -13,6 +15,15 @@ constexpr unsigned kMaxConnections = 64;
 /// for it.
 constexpr base::Duration kOpenWithin = std::chrono::seconds(10);
 
+Result<auth::Identity> LoadIdentity(const ClientOptions& options) {
+  if (!options.capability_path.empty()) {
+    FB_ASSIGN(auth::HeldCapability held, auth::HeldCapability::Load(options.capability_path));
+    return auth::Identity(std::move(held));
+  }
+  FB_ASSIGN(auth::Credentials credentials, auth::Credentials::Load(options.credentials_path));
+  return auth::Identity(std::move(credentials));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) {
@@ -21,11 +32,11 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
                                    kMaxConnections);
   if (options.timeout.count() <= 0)
     return Status::InvalidArgument("a timeout of {} ns: it must be above 0", options.timeout.count());
-  FB_ASSIGN(auth::Credentials credentials, auth::Credentials::Load(options.credentials_path));
+  FB_ASSIGN(auth::Identity identity, LoadIdentity(options));
   std::unique_ptr<Core> core(new Core(std::move(options)));
   FB_ASSIGN(core->control_, control::ControlClient::Create(
                                 {.server = core->options_.server, .call_timeout = core->options_.timeout},
-                                std::move(credentials), core->clock_, core->random_));
+                                std::move(identity), core->clock_, core->random_));
   FB_ASSIGN(core->thread_, rt::ReactorThread::Create({.name = "forebay"}));
   core->gate_ = std::make_unique<rt::Gate>(core->reactor());
   FB_ASSIGN(client::MoverChoice choice, client::MoverChoice::Of(core->movers_, core->options_.fabric));

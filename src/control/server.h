@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "auth/audit.h"
 #include "auth/rpc_auth.h"
 #include "auth/session_table.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/random.h"
 #include "base/status.h"
+#include "control/capability_authority.h"
 #include "control/data_plane.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
@@ -46,9 +48,11 @@ class ControlServer {
     store::ObjectStore& store;
     auth::SessionTable& sessions;
     auth::RpcAuthenticator& authenticator;
+    CapabilityAuthority& capabilities;
+    auth::Audit& audit;
+    base::Random& random;
     std::vector<rt::Reactor*> reactors;
     const base::Clock& clock;
-    base::Log& log;
     /// What the data plane moved; called on a reactor. Null: nothing is told of it.
     std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)> traffic = nullptr;
   };
