@@ -14,7 +14,8 @@ std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned conne
                           .credentials_path = profile->credentials,
                           .connections = connections,
                           .timeout = timeout,
-                          .fabric = fabric.empty() ? ProcessEnvironment()("FOREBAY_FABRIC") : fabric});
+                          .fabric = fabric.empty() ? ProcessEnvironment()("FOREBAY_FABRIC") : fabric,
+                          .tls_directory = profile->tls});
 }
 
 int Fail(const Error& error) { return Fail(error.message); }

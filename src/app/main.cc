@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
   CLI::App root{
       "Forebay: an RDMA-first object store and storage front for GPU clusters.\n"
       "Objects are written BUCKET/KEY. `forebay serve DIR` starts a server; the other commands find it by\n"
-      "--server/--credentials, FOREBAY_SERVER/FOREBAY_CREDENTIALS, or the profile that the server wrote."};
+      "--server/--credentials/--tls, FOREBAY_SERVER/FOREBAY_CREDENTIALS/FOREBAY_TLS, or the profile that the server\n"
+      "wrote."};
   root.name("forebay");
   root.require_subcommand(1);
   root.fallthrough();
@@ -24,6 +25,8 @@ int main(int argc, char** argv) {
   root.add_option("--server", invocation.flags.server, "Control address of the server, HOST:PORT");
   root.add_option("--credentials", invocation.flags.credentials,
                   "Credentials file (a store's own is DIR/credentials)");
+  root.add_option("--tls", invocation.flags.tls,
+                  "Directory with ca.crt, tls.crt and tls.key (`forebay certs` makes it): mutual TLS with the server");
   root.add_option(
       "--fabric", invocation.fabric,
       "How payload moves: a name that `forebay doctor` shows (default: FOREBAY_FABRIC, else the best "
@@ -35,6 +38,7 @@ int main(int argc, char** argv) {
   app::AddBucketCommands(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);
+  app::AddCertsCommands(root, invocation);
   app::AddDoctorCommand(root, invocation);
 
   try {

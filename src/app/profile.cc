@@ -24,7 +24,9 @@ std::string FirstNonEmpty(std::string a, std::string b, std::string c) {
 
 std::string ToToml(const Profile& profile) {
   std::ostringstream out;
-  out << toml::table{{"server", profile.server}, {"credentials", profile.credentials}} << "\n";
+  toml::table table{{"server", profile.server}, {"credentials", profile.credentials}};
+  if (!profile.tls.empty()) table.insert("tls", profile.tls);
+  out << table << "\n";
   return std::move(out).str();
 }
 
@@ -54,6 +56,7 @@ Result<Profile> LoadProfile(const std::string& path) {
     Profile profile;
     profile.server = table["server"].value_or(std::string());
     profile.credentials = table["credentials"].value_or(std::string());
+    profile.tls = table["tls"].value_or(std::string());
     return profile;
   } catch (const toml::parse_error& broken) {
     return Status::InvalidArgument(
@@ -90,6 +93,7 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
   Profile resolved = flags;
   if (resolved.server.empty()) resolved.server = environment("FOREBAY_SERVER");
   if (resolved.credentials.empty()) resolved.credentials = environment("FOREBAY_CREDENTIALS");
+  if (resolved.tls.empty()) resolved.tls = environment("FOREBAY_TLS");
   if (!resolved.server.empty() && !resolved.credentials.empty()) return resolved;
   Profile saved;
   if (const std::string path = ProfilePath(environment); !path.empty()) {
@@ -100,6 +104,8 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
       return loaded.status();
     }
   }
+  // Whether there is TLS is a matter of that server, and not of another one.
+  if (resolved.tls.empty() && (resolved.server.empty() || resolved.server == saved.server)) resolved.tls = saved.tls;
   resolved.server = FirstNonEmpty(resolved.server, saved.server, std::string(kDefaultServer));
   resolved.credentials = FirstNonEmpty(resolved.credentials, saved.credentials, {});
   if (resolved.credentials.empty())
