@@ -35,6 +35,9 @@ struct ClientOptions {
   unsigned connections = 1;      ///< data connections, 1 to 64; calls are spread over them
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
   std::string fabric;  ///< how payload moves: "tcp", say (docs/fabric.md). Empty: the best that both sides have
+  /// A directory with ca.crt, tls.crt and tls.key, read once: mutual TLS with the server, whose certificate must name
+  /// the host of `server`. Empty: no TLS
+  std::string tls_directory;
 };
 
 struct ObjectInfo {
@@ -196,7 +199,8 @@ class Client {
   /// Loads the credentials, or the capability, and opens `connections` sessions. kUnavailable when nobody listens,
   /// kUnauthenticated for another server's credentials and for a capability that is not good (expired, revoked),
   /// kInvalidArgument for a capability file that was changed, kPermissionDenied when others can read the
-  /// credentials file, kFailedPrecondition when the fabric asked for cannot be used here.
+  /// credentials file or the TLS key, kFailedPrecondition when the fabric asked for cannot be used here or a
+  /// certificate is not good.
   static std::expected<std::unique_ptr<Client>, Error> Connect(ClientOptions options);
   /// Fails what is in flight with kCancelled and waits for it.
   ~Client();

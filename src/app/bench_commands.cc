@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "app/crypto_bench.h"
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
@@ -192,6 +193,8 @@ void AddBenchCommands(CLI::App& root, Invocation& invocation) {
   all_command->callback([all, &invocation] {
     invocation.run = [all, &invocation] { return RunCases(AllCases(*all), invocation); };
   });
+
+  AddCryptoBench(*bench, invocation);
 }
 
 }  // namespace forebay::app

@@ -16,6 +16,7 @@
 #include "app/json.h"
 #include "auth/capability.h"
 #include "auth/credentials.h"
+#include "auth/tls_files.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "control/client.h"
@@ -52,7 +53,13 @@ class Control {
       FB_ASSIGN(identity, auth::Credentials::Load(profile.credentials));
     }
     auto control = std::make_unique<Control>();
-    FB_ASSIGN(control->client_, control::ControlClient::Create({.server = profile.server}, std::move(identity),
+    control::ControlClientOptions options{.server = profile.server};
+    if (!profile.tls.empty()) {
+      FB_ASSIGN(auth::TlsFiles files,
+                auth::TlsFiles::Load(profile.tls, auth::CertificateUse::kClient, control->clock_.WallNow()));
+      options.tls = std::make_shared<const auth::TlsFiles>(std::move(files));
+    }
+    FB_ASSIGN(control->client_, control::ControlClient::Create(std::move(options), std::move(identity),
                                                                control->clock_, control->random_));
     return control;
   }

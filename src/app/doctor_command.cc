@@ -11,7 +11,9 @@
 #include "app/invocation.h"
 #include "app/json.h"
 #include "app/machine.h"
+#include "auth/tls_context.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "fabric/movers.h"
 
@@ -33,9 +35,21 @@ std::string_view VerdictName(Verdict verdict) {
   return "missing";
 }
 
-std::vector<Finding> LookAtMovers() {
+/// Null where no certificates are named, or they are not good: then `path` says why.
+std::unique_ptr<auth::TlsContext> TlsOf(const Invocation& invocation) {
+  const auto profile = ResolveProfile(invocation.flags, ProcessEnvironment());
+  if (!profile.ok() || profile->tls.empty()) return nullptr;
+  const auto files =
+      auth::TlsFiles::Load(profile->tls, auth::CertificateUse::kClient, base::SystemClock().WallNow());
+  if (!files.ok()) return nullptr;
+  auto context = auth::TlsContext::ForClient(*files, auth::kDataProtocol, profile->server);
+  return context.ok() ? *std::move(context) : nullptr;
+}
+
+std::vector<Finding> LookAtMovers(const Invocation& invocation) {
   base::SecureRandom random;
-  const fabric::Movers movers(random, fabric::Side::kClient);
+  const auto tls = TlsOf(invocation);
+  const fabric::Movers movers(random, fabric::Side::kClient, tls.get());
   std::vector<Finding> findings;
   for (const fabric::MoverReport& report : movers.reports())
     findings.push_back({.what = report.name,
@@ -95,7 +109,7 @@ void Print(std::string_view title, const std::vector<Finding>& findings, bool js
 int RunDoctor(const Invocation& invocation) {
   const std::vector<Finding> machine = LookAtMachine("/");
   Print("machine", machine, invocation.json);
-  Print("movers, best first", LookAtMovers(), invocation.json);
+  Print("movers, best first", LookAtMovers(invocation), invocation.json);
   Print("server", LookAtServer(invocation), invocation.json);
   const bool works = std::ranges::none_of(
       machine, [](const Finding& finding) { return finding.verdict == Verdict::kMissing; });

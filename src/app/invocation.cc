@@ -15,7 +15,8 @@ std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned conne
                           .capability_path = profile->capability,
                           .connections = connections,
                           .timeout = timeout,
-                          .fabric = fabric.empty() ? ProcessEnvironment()("FOREBAY_FABRIC") : fabric});
+                          .fabric = fabric.empty() ? ProcessEnvironment()("FOREBAY_FABRIC") : fabric,
+                          .tls_directory = profile->tls});
 }
 
 int Fail(const Error& error) { return Fail(error.message); }

@@ -20,7 +20,7 @@ class App;
 namespace forebay::app {
 
 struct Invocation {
-  Profile flags;       // --server, --credentials, --cap
+  Profile flags;       // --server, --credentials, --cap, --tls
   std::string fabric;  // --fabric: how payload moves; empty: the best that both sides have
   bool json = false;   // --json
   std::function<int()> run;
@@ -42,6 +42,7 @@ void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket cr
 void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
+void AddCertsCommands(CLI::App& root, Invocation& invocation);  // certs init, server, client, show
 void AddDoctorCommand(CLI::App& root, Invocation& invocation);
 
 }  // namespace forebay::app

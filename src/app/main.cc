@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
   CLI::App root{
       "Forebay: an RDMA-first object store and storage front for GPU clusters.\n"
       "Objects are written BUCKET/KEY. `forebay serve DIR` starts a server; the other commands find it by\n"
-      "--server/--credentials, FOREBAY_SERVER/FOREBAY_CREDENTIALS, or the profile that the server wrote. Who has no\n"
-      "credentials uses a capability: --cap FILE, or FOREBAY_CAP."};
+      "--server/--credentials/--tls, FOREBAY_SERVER/FOREBAY_CREDENTIALS/FOREBAY_TLS, or the profile that the server\n"
+      "wrote. Who has no credentials uses a capability: --cap FILE, or FOREBAY_CAP."};
   root.name("forebay");
   root.require_subcommand(1);
   root.fallthrough();
@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
                   "Credentials file (a store's own is DIR/credentials)");
   root.add_option("--cap", invocation.flags.capability,
                   "Capability file (of `forebay cap issue`) instead of credentials; or FOREBAY_CAP");
+  root.add_option("--tls", invocation.flags.tls,
+                  "Directory with ca.crt, tls.crt and tls.key (`forebay certs` makes it): mutual TLS with the server");
   root.add_option(
       "--fabric", invocation.fabric,
       "How payload moves: a name that `forebay doctor` shows (default: FOREBAY_FABRIC, else the best "
@@ -39,6 +41,7 @@ int main(int argc, char** argv) {
   app::AddCapabilityCommands(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);
+  app::AddCertsCommands(root, invocation);
   app::AddDoctorCommand(root, invocation);
 
   try {

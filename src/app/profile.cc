@@ -24,7 +24,9 @@ std::string FirstNonEmpty(std::string a, std::string b, std::string c) {
 
 std::string ToToml(const Profile& profile) {
   std::ostringstream out;
-  out << toml::table{{"server", profile.server}, {"credentials", profile.credentials}} << "\n";
+  toml::table table{{"server", profile.server}, {"credentials", profile.credentials}};
+  if (!profile.tls.empty()) table.insert("tls", profile.tls);
+  out << table << "\n";
   return std::move(out).str();
 }
 
@@ -54,6 +56,7 @@ Result<Profile> LoadProfile(const std::string& path) {
     Profile profile;
     profile.server = table["server"].value_or(std::string());
     profile.credentials = table["credentials"].value_or(std::string());
+    profile.tls = table["tls"].value_or(std::string());
     return profile;
   } catch (const toml::parse_error& broken) {
     return Status::InvalidArgument(
@@ -94,6 +97,7 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
   if (resolved.credentials.empty() && resolved.capability.empty()) resolved.capability = environment("FOREBAY_CAP");
   if (resolved.credentials.empty() && resolved.capability.empty())
     resolved.credentials = environment("FOREBAY_CREDENTIALS");
+  if (resolved.tls.empty()) resolved.tls = environment("FOREBAY_TLS");
   const bool identified = !resolved.credentials.empty() || !resolved.capability.empty();
   if (!resolved.server.empty() && identified) return resolved;
   Profile saved;
@@ -105,6 +109,8 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
       return loaded.status();
     }
   }
+  // Whether there is TLS is a matter of that server, and not of another one.
+  if (resolved.tls.empty() && (resolved.server.empty() || resolved.server == saved.server)) resolved.tls = saved.tls;
   resolved.server = FirstNonEmpty(resolved.server, saved.server, std::string(kDefaultServer));
   if (!identified) resolved.credentials = saved.credentials;
   if (resolved.credentials.empty() && resolved.capability.empty())

@@ -18,6 +18,7 @@ struct Profile {
   std::string server;       // host:port of the control plane
   std::string credentials;  // path of a credentials file
   std::string capability{};   // path of a capability file; then credentials are not needed. Never saved
+  std::string tls = {};     // a directory of certificates; empty: no TLS
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

@@ -50,6 +50,16 @@ TEST_F(ProfileTest, TheDefaultServerIsUsedWithGivenCredentials) {
   EXPECT_EQ(ResolveProfile({{}, "/c"}, environment()).value(), (Profile{"127.0.0.1:7400", "/c"}));
 }
 
+TEST_F(ProfileTest, CertificatesBelongToTheServerThatTheyWereSavedWith) {
+  ASSERT_TRUE(SaveProfile(path(), {"127.0.0.1:3", "/c3", "/t3"}).ok());
+  EXPECT_EQ(ResolveProfile({}, environment())->tls, "/t3");
+  EXPECT_EQ(ResolveProfile({"127.0.0.1:3", {}}, environment())->tls, "/t3");
+  EXPECT_EQ(ResolveProfile({"127.0.0.1:1", {}}, environment())->tls, "");
+  variables_["FOREBAY_TLS"] = "/t2";
+  EXPECT_EQ(ResolveProfile({"127.0.0.1:1", {}}, environment())->tls, "/t2");
+  EXPECT_EQ(ResolveProfile({{}, {}, "/t1"}, environment())->tls, "/t1");
+}
+
 TEST_F(ProfileTest, OnlyItsUserReadsIt) {
   ASSERT_TRUE(SaveProfile(path(), {"127.0.0.1:1", "/c"}).ok());
   struct stat info{};

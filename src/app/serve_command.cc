@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -15,6 +16,7 @@
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
+#include "app/listen_rules.h"
 #include "app/server.h"
 #include "base/bytes.h"
 
@@ -70,7 +72,7 @@ int WaitForSignal(const sigset_t& signals) {
 /// Where tcp listens, if it does; else the first way there is.
 std::string DataAddressOf(const Server& server) {
   for (const control::DataEndpoint& endpoint : server.data_endpoints())
-    if (endpoint.fabric == "tcp") return endpoint.address;
+    if (endpoint.fabric.starts_with("tcp")) return endpoint.address;
   return server.data_endpoints().front().address;
 }
 
@@ -107,6 +109,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   const auto level = LogLevels().find(arguments.log_level);
   if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
 
+  if (!invocation.flags.tls.empty())
+    arguments.options.tls_directory = std::filesystem::absolute(invocation.flags.tls).lexically_normal().string();
   if (const Status valid = CheckServeOptions(arguments.options); !valid.ok())
     return RefuseUsage(valid.message());
 
@@ -118,7 +122,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   auto server = Server::Start(arguments.options, clock, random, *log);
   if (!server.ok()) return Fail(server.status().message());
 
-  const Profile profile{(*server)->control_address(), (*server)->credentials_path()};
+  const Profile profile{LocalAddress((*server)->control_address()), (*server)->credentials_path(),
+                        arguments.options.tls_directory};
   const std::string profile_path = arguments.no_profile ? "" : ProfilePath(ProcessEnvironment());
   if (!profile_path.empty()) {
     const Status saved = SaveProfile(profile_path, profile);
@@ -149,6 +154,8 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
   command->add_flag("--allow-plaintext", serve->options.allow_plaintext,
                     "Let data addresses be beyond loopback, on a network that may be trusted: nothing is "
                     "encrypted");
+  command->add_flag("--allow-plaintext-control", serve->options.allow_plaintext_control,
+                    "With --allow-plaintext: let the control address be beyond loopback without --tls, too");
   command->add_option("--size", serve->size,
                       "Size of the data file when a store is made (default: half of the free space)");
   command->add_option(

@@ -9,12 +9,14 @@
 #include <thread>
 #include <utility>
 
+#include "app/listen_rules.h"
 #include "app/version.h"
 #include "auth/audit.h"
 #include "auth/credentials.h"
 #include "auth/key_ring.h"
 #include "auth/rpc_auth.h"
 #include "auth/session_table.h"
+#include "auth/tls_reload.h"
 #include "auth/trusted_clock.h"
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -70,18 +72,10 @@ unsigned ReactorCount(unsigned asked) {
 
 namespace {
 
-Status CheckListenAddress(std::string_view option, const std::string& text, bool allow_plaintext) {
-  const Result<rt::SocketAddress> address = rt::SocketAddress::ParseHostPort(text);
-  if (!address.ok()) return address.status().WithContext(option);
-  if (address->is_loopback()) return {};
-  if (allow_plaintext) {
-    if (!address->is_wildcard()) return {};
-    return Status::InvalidArgument("{} {}: clients are told this address; name one that they can reach",
-                                   option, text);
-  }
-  return Status::InvalidArgument(
-      "{} {}: the wire has no TLS yet, so only loopback addresses (127.0.0.1, ::1) are listened on{}", option,
-      text, option == "--listen" ? "" : "; --allow-plaintext says that the network may be trusted");
+ListenRules RulesOf(const ServeOptions& options) {
+  return {.tls = !options.tls_directory.empty(),
+          .plaintext_data = options.allow_plaintext,
+          .plaintext_control = options.allow_plaintext_control};
 }
 
 /// One of --fabric: the mover's name and, where it was given, an address.
@@ -98,7 +92,8 @@ Result<FabricOption> ParseFabricOption(const std::string& text) {
   return FabricOption{.name = std::move(name), .address = text.substr(equals + 1)};
 }
 
-Status CheckFabricOptions(const ServeOptions& options) {
+/// `data`: the address of tcp, on whose host the others are where they were given none.
+Status CheckFabricOptions(const ServeOptions& options, const std::string& data) {
   std::vector<std::string> names;
   for (const std::string& text : options.fabrics) {
     const Result<FabricOption> option = ParseFabricOption(text);
@@ -106,8 +101,10 @@ Status CheckFabricOptions(const ServeOptions& options) {
     if (std::ranges::find(names, option->name) != names.end())
       return Status::InvalidArgument("--fabric names {} twice", option->name);
     names.push_back(option->name);
-    if (!option->address.empty() && fabric::KindOf(option->name).network)
-      FB_TRY(CheckListenAddress("--fabric " + text, option->address, options.allow_plaintext));
+    const fabric::MoverKind& kind = fabric::KindOf(option->name);
+    if (kind.network)
+      FB_TRY(RulesOf(options).CheckData("--fabric " + option->name + " at",
+                                        option->address.empty() ? data : option->address, kind.encrypted));
   }
   return {};
 }
@@ -115,10 +112,12 @@ Status CheckFabricOptions(const ServeOptions& options) {
 }  // namespace
 
 Status CheckServeOptions(const ServeOptions& options) {
-  FB_TRY(CheckListenAddress("--listen", options.listen, false));
-  if (!options.data_listen.empty())
-    FB_TRY(CheckListenAddress("--data-listen", options.data_listen, options.allow_plaintext));
-  FB_TRY(CheckFabricOptions(options));
+  FB_TRY(RulesOf(options).Check());
+  FB_TRY(RulesOf(options).CheckControl(options.listen));
+  FB_ASSIGN(const std::string data, DataListenAddress(options));
+  FB_TRY(RulesOf(options).CheckData(options.data_listen.empty() ? "--listen with data at" : "--data-listen", data,
+                                    !options.tls_directory.empty()));
+  FB_TRY(CheckFabricOptions(options, data));
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kLeastSize));
@@ -147,6 +146,7 @@ struct Server::Parts {
   std::unique_ptr<base::Arena> arena;
   std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
   std::unique_ptr<engine::StoreDirectory> store;
+  std::unique_ptr<auth::ReloadedTls> tls;  // null without
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
   std::vector<base::ArenaRegistrar*> registrars;  // that know the arena; of the movers
@@ -163,7 +163,8 @@ struct Server::Parts {
   Status OpenStore();
   Result<std::vector<native::ListenOn>> ChooseWays();
   void RegisterArena(const std::vector<native::ListenOn>& ways);
-  std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp);
+  std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp,
+                         const std::vector<native::ListenOn>& ways);
   Status StartReactors();
   Status StartAuth();
   Status StartData();
@@ -235,7 +236,7 @@ Status Server::Parts::StartAuth() {
 }
 
 Status Server::Parts::StartData() {
-  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer);
+  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer, tls.get());
   FB_ASSIGN(const std::vector<native::ListenOn> ways, ChooseWays());
   RegisterArena(ways);
   native::ServerOptions data_options;
@@ -250,7 +251,7 @@ Status Server::Parts::StartData() {
   return {};
 }
 
-/// What --fabric names, else all that this machine has.
+/// What --fabric names, else all that this machine has and the rules allow.
 Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() {
   FB_ASSIGN(const std::string tcp, DataListenAddress(options));
   std::vector<native::ListenOn> ways;
@@ -258,8 +259,8 @@ Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() {
     FB_ASSIGN(const FabricOption option, ParseFabricOption(text));
     fabric::Fabric* const fabric = movers->Find(option.name);
     if (fabric == nullptr) return movers->WhyNot(option.name);
-    ways.push_back(
-        {.fabric = *fabric, .address = option.address.empty() ? AddressFor(*fabric, tcp) : option.address});
+    const std::string address = option.address.empty() ? AddressFor(*fabric, tcp, ways) : option.address;
+    ways.push_back({.fabric = *fabric, .address = address});
   }
   if (!ways.empty()) return ways;
   FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(tcp));
@@ -267,7 +268,13 @@ Result<std::vector<native::ListenOn>> Server::Parts::ChooseWays() {
     const std::vector<std::string>& hosts =
         movers->HostsOf(fabric->name());  // RDMA devices are not on loopback
     if (!hosts.empty() && std::ranges::find(hosts, place.host) == hosts.end()) continue;
-    ways.push_back({.fabric = *fabric, .address = AddressFor(*fabric, tcp)});
+    const std::string address = AddressFor(*fabric, tcp, ways);
+    const fabric::MoverKind& kind = fabric::KindOf(fabric->name());
+    if (kind.network && !RulesOf(options).CheckData({}, address, kind.encrypted).ok()) continue;
+    // Encryption is for where tcp in the clear may not be; else it is there for those who name it.
+    const auto is_tcp = [](const native::ListenOn& way) { return way.fabric.name() == "tcp"; };
+    if (kind.encrypted && std::ranges::any_of(ways, is_tcp)) continue;
+    ways.push_back({.fabric = *fabric, .address = address});
   }
   return ways;
 }
@@ -288,10 +295,12 @@ void Server::Parts::RegisterArena(const std::vector<native::ListenOn>& ways) {
 }
 
 /// Where no address was given. On one host a random name, which no other server, here or elsewhere, has too;
-/// else tcp's host and, but for tcp, any free port.
-std::string Server::Parts::AddressFor(const fabric::Fabric& fabric, const std::string& tcp) {
+/// else tcp's host and any free port, but for the first kind of tcp, which has tcp's own.
+std::string Server::Parts::AddressFor(const fabric::Fabric& fabric, const std::string& tcp,
+                                      const std::vector<native::ListenOn>& ways) {
   if (!fabric::KindOf(fabric.name()).network) return fmt::format("@forebay-{:016x}", random.Next64());
-  if (fabric.name() == "tcp") return tcp;
+  const bool taken = std::ranges::find(ways, tcp, &native::ListenOn::address) != ways.end();
+  if (fabric.name().starts_with("tcp") && !taken) return tcp;
   return tcp.substr(0, tcp.rfind(':')) + ":0";  // some share tcp's ports
 }
 
@@ -313,6 +322,8 @@ rt::Task<std::vector<control::FabricTraffic>> TrafficOf(native::Server& data, rt
 Status Server::Parts::StartControl() {
   control::ControlServer::Options control_options;
   control_options.listen = options.listen;
+  control_options.tls_directory = options.tls_directory;
+  control_options.plaintext_beyond_loopback = options.allow_plaintext_control;
   control_options.data_endpoints = data_endpoints;
   control_options.version = kVersion;
   FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
@@ -323,6 +334,7 @@ Status Server::Parts::StartControl() {
                                                                      .random = random,
                                                                      .reactors = ReactorPointers(),
                                                                      .clock = clock,
+                                                                     .log = log,
                                                                      .traffic = [this](rt::Reactor& here) {
                                                                        return TrafficOf(*data, here);
                                                                      }}));
@@ -375,6 +387,9 @@ Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::
   std::unique_ptr<Server> server(new Server(std::unique_ptr<Parts>(
       new Parts{.clock = clock, .random = random, .log = log, .options = std::move(options)})));
   Parts& parts = *server->parts_;  // what was started is stopped by the destructor when a later part fails
+  if (!parts.options.tls_directory.empty()) {
+    FB_ASSIGN(parts.tls, auth::ReloadedTls::Open(parts.options.tls_directory, auth::kDataProtocol, clock));
+  }
   FB_TRY(parts.StartReactors());
   FB_TRY(parts.OpenStore());
   FB_TRY(parts.StartAuth());

@@ -22,7 +22,9 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:7400";
   std::string data_listen;           // of tcp; empty: the control port + 1, or any free one
   std::vector<std::string> fabrics;  // "NAME" or "NAME=ADDRESS" each; empty: what this machine has
+  std::string tls_directory;         // certificates (auth::TlsFiles); empty: no TLS
   bool allow_plaintext = false;      // data addresses beyond loopback, though nothing is encrypted
+  bool allow_plaintext_control = false;  // the control address too
   uint64_t size_bytes = 0;           // of a data file that is made; 0: chosen from the free space
   std::vector<std::string> devices;  // instead of a data file, when the store is made
   uint64_t memory_bytes = 256ULL << 20;

@@ -6,6 +6,7 @@
 #include "auth/capability.h"
 #include "auth/credentials.h"
 #include "auth/rpc_auth.h"
+#include "rt/address.h"
 
 namespace forebay {
 namespace {
@@ -24,6 +25,14 @@ Result<auth::Identity> LoadIdentity(const ClientOptions& options) {
   return auth::Identity(std::move(credentials));
 }
 
+/// Null without TLS.
+Result<std::shared_ptr<const auth::TlsFiles>> LoadTls(const ClientOptions& options) {
+  if (options.tls_directory.empty()) return nullptr;
+  FB_ASSIGN(auth::TlsFiles files, auth::TlsFiles::Load(options.tls_directory, auth::CertificateUse::kClient,
+                                                       base::SystemClock().WallNow()));
+  return std::make_shared<const auth::TlsFiles>(std::move(files));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) {
@@ -33,10 +42,18 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
   if (options.timeout.count() <= 0)
     return Status::InvalidArgument("a timeout of {} ns: it must be above 0", options.timeout.count());
   FB_ASSIGN(auth::Identity identity, LoadIdentity(options));
-  std::unique_ptr<Core> core(new Core(std::move(options)));
-  FB_ASSIGN(core->control_, control::ControlClient::Create(
-                                {.server = core->options_.server, .call_timeout = core->options_.timeout},
-                                std::move(identity), core->clock_, core->random_));
+  FB_ASSIGN(const auto tls, LoadTls(options));
+  std::unique_ptr<auth::TlsContext> data_tls;
+  if (tls != nullptr) {
+    // The data plane is the same server: it has the name by which the control plane is reached.
+    FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(options.server));
+    FB_ASSIGN(data_tls, auth::TlsContext::ForClient(*tls, auth::kDataProtocol, place.host));
+  }
+  std::unique_ptr<Core> core(new Core(std::move(options), std::move(data_tls)));
+  FB_ASSIGN(core->control_,
+            control::ControlClient::Create(
+                {.server = core->options_.server, .call_timeout = core->options_.timeout, .tls = tls},
+                std::move(identity), core->clock_, core->random_));
   FB_ASSIGN(core->thread_, rt::ReactorThread::Create({.name = "forebay"}));
   core->gate_ = std::make_unique<rt::Gate>(core->reactor());
   FB_ASSIGN(client::MoverChoice choice, client::MoverChoice::Of(core->movers_, core->options_.fabric));

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "auth/tls_context.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "client/data_pool.h"
@@ -83,7 +84,8 @@ class Client::Core {
                                                base::TimePoint deadline);
 
  private:
-  explicit Core(ClientOptions options) : options_(std::move(options)), movers_(random_, fabric::Side::kClient) {}
+  Core(ClientOptions options, std::unique_ptr<auth::TlsContext> tls)
+      : options_(std::move(options)), tls_(std::move(tls)), movers_(random_, fabric::Side::kClient, tls_.get()) {}
   Result<client::DataTarget> OpenSession(base::Duration timeout);
   template <typename F, typename Refused>
   void StartHere(F function, Refused refused) {
@@ -97,6 +99,7 @@ class Client::Core {
   std::unique_ptr<control::ControlClient> control_;
   rt::ThreadPool threads_{1, "forebay-open"};  // blocks in the control plane while a session is opened
   std::unique_ptr<rt::ReactorThread> thread_;
+  const std::unique_ptr<auth::TlsContext> tls_;  // of the data plane; null without
   const fabric::Movers movers_;  // goes before the reactor, to which its threads post
   std::unique_ptr<rt::Gate> gate_;
   std::unique_ptr<client::DataPool> pool_;

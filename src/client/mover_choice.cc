@@ -15,7 +15,8 @@ Result<MoverChoice> MoverChoice::Of(const fabric::Movers& movers, const std::str
   }
   choice.fabrics = movers.automatic();
   for (const fabric::MoverKind& kind : fabric::MoverKinds())
-    if (kind.automatic && movers.Find(kind.name) == nullptr)
+    // Encryption is no faster: it is missed by nobody who did not ask for it.
+    if (kind.automatic && !kind.encrypted && movers.Find(kind.name) == nullptr)
       choice.notes.push_back(fmt::format("{}: {}", kind.name, movers.Detail(kind.name)));
   return choice;
 }

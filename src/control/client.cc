@@ -9,8 +9,10 @@
 
 #include "auth/hkdf.h"
 #include "auth/session_exchange.h"
+#include "auth/tls_context.h"
 #include "control/convert.h"
 #include "control/grpc_status.h"
+#include "control/tls.h"
 #include "rt/address.h"
 #include "wire/control.grpc.pb.h"
 
@@ -35,9 +37,13 @@ Result<std::string> TargetOf(const std::string& server) {
 
 class ControlClient::Impl {
  public:
-  Impl(Options options, const std::string& target, auth::Identity identity, const base::Clock& clock,
-       base::Random& random)
-      : options_(std::move(options)), identity_(std::move(identity)), clock_(clock), random_(random) {
+  Impl(Options options, const std::string& target, auth::Identity identity,
+       std::unique_ptr<auth::TlsContext> tls, const base::Clock& clock, base::Random& random)
+      : options_(std::move(options)),
+        identity_(std::move(identity)),
+        tls_(std::move(tls)),
+        clock_(clock),
+        random_(random) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
     // A server that was restarted is found again soon, not after gRPC's two minutes.
@@ -48,7 +54,8 @@ class ControlClient::Impl {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // a call sent again would carry a used proof
-    channel_ = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+    channel_ = grpc::CreateCustomChannel(
+        target, options_.tls == nullptr ? grpc::InsecureChannelCredentials() : ChannelTls(*options_.tls), arguments);
     sessions = pb::Sessions::NewStub(channel_);
     buckets = pb::Buckets::NewStub(channel_);
     objects = pb::Namespace::NewStub(channel_);
@@ -70,7 +77,8 @@ class ControlClient::Impl {
                          std::chrono::duration_cast<std::chrono::system_clock::duration>(limit));
     const std::string proof = auth::SignRpc(identity_, path, clock_.WallNow(), random_);
     if (!proof.empty()) context.AddMetadata(std::string(auth::kRpcAuthKey), proof);
-    return Explain(((*stub).*function)(&context, request, response), limit);
+    const base::TimePoint deadline = base::DeadlineAfter(clock_.Now(), limit);
+    return Explain(((*stub).*function)(&context, request, response), limit, deadline);
   }
 
   Result<ClientSession> OpenSession(base::Duration timeout);
@@ -87,9 +95,14 @@ class ControlClient::Impl {
                                     const auth::SessionNonce& server_nonce,
                                     const pb::OpenSessionResponse& response) const;
   /// The server's errors as they are; what gRPC itself says about connections in words that help.
-  Status Explain(const grpc::Status& status, base::Duration limit) const {
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-        status.error_message().starts_with("failed to connect")) {
+  Status Explain(const grpc::Status& status, base::Duration limit, base::TimePoint deadline) const {
+    const bool unconnected = status.error_message().starts_with("failed to connect");
+    const base::Duration left = deadline - clock_.Now();
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && (unconnected || tls_ != nullptr) &&
+        left > base::Duration::zero()) {
+      FB_TRY(FindTrouble(options_.server, tls_.get(), left));  // the better words, if it is not over by now
+    }
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && unconnected) {
       return Status::Unavailable("no Forebay server answers at {}; start one with: forebay serve",
                                  options_.server);
     }
@@ -102,6 +115,7 @@ class ControlClient::Impl {
 
   const Options options_;
   const auth::Identity identity_;
+  const std::unique_ptr<auth::TlsContext> tls_;  // to find out what is wrong; null without TLS
   const base::Clock& clock_;
   base::Random& random_;
   std::shared_ptr<grpc::Channel> channel_;  // shared with the stubs, as gRPC wants it
@@ -169,7 +183,12 @@ Result<std::unique_ptr<ControlClient>> ControlClient::Create(Options options, au
                                                              const base::Clock& clock, base::Random& random) {
   QuietLibraryLogs();
   FB_ASSIGN(const std::string target, TargetOf(options.server));
-  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(identity), clock, random);
+  std::unique_ptr<auth::TlsContext> tls;
+  if (options.tls != nullptr) {
+    FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(options.server));
+    FB_ASSIGN(tls, auth::TlsContext::ForClient(*options.tls, auth::kControlProtocol, place.host));
+  }
+  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(identity), std::move(tls), clock, random);
   return std::unique_ptr<ControlClient>(new ControlClient(std::move(impl)));
 }
 

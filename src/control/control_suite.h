@@ -66,6 +66,7 @@ class ControlTest : public ::testing::Test {
                                                      .random = random_,
                                                      .reactors = {&thread_->reactor()},
                                                      .clock = clock_,
+                                                     .log = *log_,
                                                      .traffic = [this](rt::Reactor&) { return Traffic(); }});
   }
   void Start(ControlServerOptions options) {

@@ -7,6 +7,8 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
+#include "control/handshake_log.h"
+
 namespace forebay::control {
 
 namespace {
@@ -35,7 +37,7 @@ void QuietLibraryLogs() {
   static std::once_flag once;  // the log functions are globals of the libraries
   std::call_once(once, [] {
     if (getenv("GRPC_VERBOSITY") != nullptr) return;
-    gpr_set_log_function([](gpr_log_func_args*) {});
+    gpr_set_log_function([](gpr_log_func_args* line) { TellHandshakeLog(line->message); });
     google::protobuf::SetLogHandler(nullptr);
   });
 }

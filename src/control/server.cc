@@ -13,7 +13,9 @@
 #include "control/capability_services.h"
 #include "control/door.h"
 #include "control/grpc_status.h"
+#include "control/handshake_log.h"
 #include "control/services.h"
+#include "control/tls.h"
 #include "rt/address.h"
 
 namespace forebay::control {
@@ -23,11 +25,12 @@ namespace {
 /// Streams that one connection may have open at once; HTTP/2 peers wait with more.
 constexpr int kMaxStreamsOfConnection = 128;
 
-Result<rt::SocketAddress> LoopbackAddress(const std::string& listen) {
+Result<rt::SocketAddress> ListenAddress(const ControlServerOptions& options) {
+  const std::string& listen = options.listen;
   FB_ASSIGN(const rt::HostPort parts, rt::SplitHostPort(listen));
   FB_ASSIGN(const std::vector<rt::SocketAddress> addresses, rt::Resolve(parts.host, parts.port));
   const rt::SocketAddress& address = addresses.front();
-  if (!address.is_loopback()) {
+  if (!address.is_loopback() && options.tls_directory.empty() && !options.plaintext_beyond_loopback) {
     return Status::InvalidArgument(
         "refusing to listen on {}: without TLS the control plane is for this machine only; use 127.0.0.1:{}",
         listen, parts.port);
@@ -62,14 +65,18 @@ class ControlServer::Impl {
             options_, parts.store, parts.sessions, parts.capabilities, parts.clock, parts.random,
             [this] { return door_.calls_in_progress(); }, std::move(parts.traffic)),
         capability_services_(parts.capabilities, parts.store),
-        door_(AllMethods(), parts.authenticator, parts.reactors, parts.clock, parts.audit, options_.max_calls) {}
+        door_(AllMethods(), parts.authenticator, parts.reactors, parts.clock, parts.audit, options_.max_calls),
+        handshake_log_(parts.log) {}
   ~Impl() { Shutdown({}); }
 
   Status Listen() {
-    FB_ASSIGN(const rt::SocketAddress address, LoopbackAddress(options_.listen));
+    FB_ASSIGN(const rt::SocketAddress address, ListenAddress(options_));
     grpc::ServerBuilder builder;
     int bound_port = 0;
-    builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &bound_port);
+    builder.AddListeningPort(
+        address.ToString(),
+        options_.tls_directory.empty() ? grpc::InsecureServerCredentials() : ServerTls(options_.tls_directory),
+        &bound_port);
     builder.RegisterCallbackGenericService(&door_);
     builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxRequestBytes));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
@@ -110,6 +117,7 @@ class ControlServer::Impl {
   Services services_;
   CapabilityServices capability_services_;
   Door door_;
+  const HandshakeLog handshake_log_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   uint16_t port_ = 0;

@@ -15,6 +15,7 @@
 #include "auth/rpc_auth.h"
 #include "auth/session_table.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "control/capability_authority.h"
@@ -31,7 +32,9 @@ constexpr size_t kMaxCallsInProgress = 256;
 constexpr base::Duration kMaxCallTime = std::chrono::minutes(2);
 
 struct ControlServerOptions {
-  std::string listen = "127.0.0.1:7400";  ///< "host:port" on loopback; port 0: any free one
+  std::string listen = "127.0.0.1:7400";  ///< "host:port"; port 0: any free one. On loopback, but for the next two
+  std::string tls_directory;              ///< with it, TLS: as auth::TlsFiles, which has loaded it
+  bool plaintext_beyond_loopback = false;
   /// The ways to the data plane, told to those who open a session.
   std::vector<DataEndpoint> data_endpoints;
   std::string version;  ///< told by Admin.Health
@@ -53,11 +56,12 @@ class ControlServer {
     base::Random& random;
     std::vector<rt::Reactor*> reactors;
     const base::Clock& clock;
+    base::Log& log;
     /// What the data plane moved; called on a reactor. Null: nothing is told of it.
     std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)> traffic = nullptr;
   };
 
-  /// Listens and serves. InvalidArgument for an address that is not loopback or not an address; Unavailable,
+  /// Listens and serves. InvalidArgument for an address beyond loopback without TLS or none at all; Unavailable,
   /// with the reason, when it cannot be listened on.
   static Result<std::unique_ptr<ControlServer>> Start(Options options, Parts parts);
   /// Shuts down at once if nobody has.

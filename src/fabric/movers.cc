@@ -29,6 +29,11 @@ constexpr std::array<MoverKind, kMoverKinds> kKinds = {{
      .automatic = false,
      .network = true},
     {.name = "tcp", .what = "sockets, on every machine", .automatic = true, .network = true},
+    {.name = "tcp;tls",
+     .what = "sockets, under TLS 1.3",
+     .automatic = true,
+     .network = true,
+     .encrypted = true},
     {.name = "ofi;tcp",
      .what = "libfabric over sockets: the code of ofi;verbs on any machine",
      .automatic = false,
@@ -80,6 +85,12 @@ Movers::Found Movers::LookFor(std::string_view name) const {
   } else if (name == "tcp") {
     found.fabric = std::make_unique<TcpFabric>(random_);
     found.detail = "the kernel's TCP, by io_uring";
+  } else if (name == "tcp;tls" && secure_ != nullptr) {
+    found.fabric = std::make_unique<TcpFabric>(random_, secure_);
+    found.detail = "the kernel's TCP, by io_uring, and OpenSSL";
+  } else if (name == "tcp;tls") {
+    found.detail = "no certificates";
+    found.remedy = "certificates: --tls DIR, which `forebay certs` makes";
   } else if (name == "ofi;tcp") {
     found = LookForOfi("tcp");
   } else {

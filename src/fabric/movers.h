@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/random.h"
+#include "base/secure_channel.h"
 #include "fabric/fabric.h"
 
 namespace forebay::fabric {
@@ -26,8 +27,9 @@ struct MoverKind {
   std::string_view what;  // for people
   bool automatic;         // taken without being asked for by name
   bool network;           // its addresses are "host:port", and reach other machines
+  bool encrypted = false;
 };
-constexpr size_t kMoverKinds = 5;
+constexpr size_t kMoverKinds = 6;
 /// All that this version knows, best first.
 std::span<const MoverKind, kMoverKinds> MoverKinds();
 /// `name` is one of them.
@@ -51,8 +53,10 @@ enum class Side : uint8_t {
 
 class Movers {
  public:
-  /// `random` is borrowed, thread-safe, and makes keys.
-  Movers(base::Random& random, Side side) : random_(random), side_(side) {}
+  /// `random` is borrowed, thread-safe, and makes keys. `secure`, borrowed as well, is of the same side: without it
+  /// there is no `tcp;tls`.
+  Movers(base::Random& random, Side side, base::SecureChannels* secure = nullptr)
+      : random_(random), side_(side), secure_(secure) {}
 
   /// Null when it cannot be used here.
   Fabric* Find(std::string_view name) const;
@@ -89,6 +93,7 @@ class Movers {
 
   base::Random& random_;
   const Side side_;
+  base::SecureChannels* const secure_;
   mutable std::array<Slot, kMoverKinds> slots_;
 };
 

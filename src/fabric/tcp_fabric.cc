@@ -17,16 +17,18 @@ namespace {
 
 class TcpListeningSocket final : public ListeningSocket {
  public:
-  explicit TcpListeningSocket(rt::TcpListener listener) : listener_(std::move(listener)) {}
+  TcpListeningSocket(rt::TcpListener listener, base::SecureChannels* secure)
+      : listener_(std::move(listener)), secure_(secure) {}
   int fd() const override { return listener_.fd(); }
   std::string address() const override { return listener_.LocalAddress().ToString(); }
   rt::Task<Result<Greeted>> Greet(rt::Reactor& reactor, Socket socket, EndpointOptions options,
                                   rt::OpOptions until) override {
-    return GreetConnector(reactor, std::move(socket), options, until);
+    return GreetConnector(reactor, std::move(socket), options, until, secure_);
   }
 
  private:
   rt::TcpListener listener_;
+  base::SecureChannels* const secure_;  // the fabric's
 };
 
 }  // namespace
@@ -42,7 +44,7 @@ Result<std::unique_ptr<Listener>> TcpFabric::Listen(rt::Reactor& reactor, const 
     host = numeric.host;
   }
   FB_ASSIGN(auto listener, rt::TcpListener::Listen(reactor, host, parts.port));
-  auto socket = std::make_unique<TcpListeningSocket>(std::move(listener));
+  auto socket = std::make_unique<TcpListeningSocket>(std::move(listener), secure_);
   return std::unique_ptr<Listener>(
       std::make_unique<StreamListener>(reactor, std::move(socket), options, random_));
 }
@@ -54,7 +56,7 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> TcpFabric::Connect(rt::Reactor& reac
   FB_CO_ASSIGN(const auto addresses, co_await Lookup(reactor, address));
   Status why = Status::NotFound("{} has no address", address);
   for (const rt::SocketAddress& candidate : addresses) {
-    auto greeted = co_await DialTcp(reactor, candidate, options, deadline);
+    auto greeted = co_await DialTcp(reactor, candidate, options, deadline, secure_);
     if (greeted.ok()) {
       auto connection = std::make_unique<StreamConnection>(reactor, *std::move(greeted), options, random_);
       connection->Start();

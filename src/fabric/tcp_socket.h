@@ -4,6 +4,7 @@
 // until then. Reactor-local.
 #pragma once
 
+#include "base/secure_channel.h"
 #include "base/status.h"
 #include "fabric/byte_stream.h"
 #include "fabric/fabric.h"
@@ -19,11 +20,11 @@ namespace forebay::fabric {
 Preamble PreambleOf(const EndpointOptions& options, Role role);
 
 /// Connects and greets. Unavailable when nobody listens there, DeadlineExceeded, FailedPrecondition for
-/// another version.
+/// another version. `secure`, borrowed for the call, makes the channel to do all that through; null: in the clear.
 rt::Task<Result<Greeted>> DialTcp(rt::Reactor& reactor, rt::SocketAddress address, EndpointOptions options,
-                                  base::TimePoint deadline);
+                                  base::TimePoint deadline, base::SecureChannels* secure);
 /// The listener's part: waits for the connector's preamble and answers it.
 rt::Task<Result<Greeted>> GreetConnector(rt::Reactor& reactor, Socket socket, EndpointOptions options,
-                                         rt::OpOptions until);
+                                         rt::OpOptions until, base::SecureChannels* secure);
 
 }  // namespace forebay::fabric

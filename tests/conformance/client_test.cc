@@ -88,7 +88,8 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
          .audit = audit_,
          .random = random_,
          .reactors = {&thread_->reactor()},
-         .clock = clock_});
+         .clock = clock_,
+         .log = *log_});
     EXPECT_TRUE(control.ok()) << control.status().ToString();
     control_ = *std::move(control);
   }

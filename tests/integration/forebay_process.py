@@ -122,11 +122,12 @@ class Child:
 class Server:
     """`forebay serve` on ports that the system chose. Ends with the test, which fails when it does not end well."""
 
-    def __init__(self, store, environment, log, size="256MiB", memory="64MiB", options=(), child=Child()):
+    def __init__(self, store, environment, log, size="256MiB", memory="64MiB", options=(), child=Child(),
+                 listen="127.0.0.1:0"):
         self.store = pathlib.Path(store)
         self.environment = environment
         self.log = pathlib.Path(log)
-        self.command = [Settings.program, "serve", str(store), "--listen", "127.0.0.1:0", "--size", size]
+        self.command = [Settings.program, "serve", str(store), "--listen", listen, "--size", size]
         self.command += ["--memory", memory, *options]
         self.child = child
         self.process = None
