@@ -91,6 +91,15 @@ class ProbeStore final : public store::ObjectStore {
     co_await Note(context, condition);
     co_return co_await inner_.Delete(context, std::move(bucket), std::move(key), std::move(condition));
   }
+  rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override {
+    co_await Note(context);
+    co_return co_await inner_.SetQuota(context, tenant, quota);
+  }
+  rt::Task<Result<store::TenantUsage>> GetTenantUsage(const store::Context& context,
+                                                      TenantId tenant) override {
+    co_await Note(context);
+    co_return co_await inner_.GetTenantUsage(context, tenant);
+  }
   store::StoreUsage usage() const override {
     return {.capacity_bytes = 1000,
             .used_bytes = 250,
