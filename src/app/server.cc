@@ -12,16 +12,20 @@
 #include "app/version.h"
 #include "auth/credentials.h"
 #include "auth/rpc_auth.h"
+#include "auth/seal.h"
 #include "auth/session_table.h"
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "control/access_keys.h"
 #include "control/server.h"
+#include "control/tenant_registry.h"
 #include "engine/engine.h"
 #include "engine/store_directory.h"
 #include "fabric/movers.h"
 #include "native/server.h"
 #include "rt/address.h"
 #include "rt/reactor_thread.h"
+#include "store/system_records.h"
 
 namespace forebay::app {
 namespace {
@@ -145,6 +149,10 @@ struct Server::Parts {
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
   std::vector<base::ArenaRegistrar*> registrars;  // that know the arena; of the movers
+  std::unique_ptr<store::SystemRecords> records;
+  std::unique_ptr<auth::Sealer> sealer;
+  std::unique_ptr<control::TenantRegistry> tenants;
+  std::unique_ptr<control::AccessKeys> access_keys;
   std::unique_ptr<auth::SessionTable> sessions;
   std::unique_ptr<auth::RpcAuthenticator> authenticator;
   std::unique_ptr<native::Server> data;
@@ -155,6 +163,7 @@ struct Server::Parts {
   void RegisterArena(const std::vector<native::ListenOn>& ways);
   std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp);
   Status StartReactors();
+  Status StartTenants(const auth::Credentials& root);
   Status StartData();
   Status StartControl();
   void Stop(base::Duration grace);
@@ -204,8 +213,21 @@ Status Server::Parts::OpenStore() {
   return {};
 }
 
+Status Server::Parts::StartTenants(const auth::Credentials& root) {
+  records = std::make_unique<store::SystemRecords>(store->engine());
+  sealer = std::make_unique<auth::Sealer>(root.secret, random);
+  tenants = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
+      .store = store->engine(), .records = *records, .clock = clock, .home = home()});
+  access_keys = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
+      .records = *records, .sealer = *sealer, .clock = clock, .random = random, .home = home()});
+  FB_TRY(rt::RunOn(home(), [this] { return records->Open(home()); }));
+  FB_TRY(rt::RunOn(home(), [this] { return tenants->Load(home()); }));
+  return rt::RunOn(home(), [this] { return access_keys->Load(home(), *tenants); });
+}
+
 Status Server::Parts::StartData() {
   FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
+  FB_TRY(StartTenants(root));
   sessions = std::make_unique<auth::SessionTable>(clock, random);
   authenticator = std::make_unique<auth::RpcAuthenticator>(
       [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; }, clock);
@@ -292,6 +314,8 @@ Status Server::Parts::StartControl() {
   FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
                                                                      .sessions = *sessions,
                                                                      .authenticator = *authenticator,
+                                                                     .tenants = *tenants,
+                                                                     .keys = *access_keys,
                                                                      .reactors = ReactorPointers(),
                                                                      .clock = clock,
                                                                      .log = log,
@@ -310,6 +334,9 @@ void Server::Parts::Stop(base::Duration grace) {
   }
   control.reset();
   data.reset();
+  access_keys.reset();
+  tenants.reset();
+  records.reset();
   store.reset();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);

@@ -16,7 +16,9 @@
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "control/access_keys.h"
 #include "control/data_plane.h"
+#include "control/tenant_registry.h"
 #include "store/object_store.h"
 
 namespace forebay::control {
@@ -81,9 +83,10 @@ class ControlClient {
   Result<ClientSession> OpenSession(base::Duration timeout = {});
   Status CloseSession(uint64_t session_id, base::Duration timeout = {});
 
-  /// `operation` names the change: keep it over retries, none() for none.
+  /// `operation` names the change: keep it over retries, none() for none. `tenant`: the owner, by name or
+  /// number; empty for one's own.
   Status CreateBucket(const std::string& name, store::BucketClass bucket_class, const OperationId& operation,
-                      base::Duration timeout = {});
+                      base::Duration timeout = {}, const std::string& tenant = {});
   Status DeleteBucket(const std::string& name, const OperationId& operation, base::Duration timeout = {});
   Result<store::BucketInfo> GetBucket(const std::string& name, base::Duration timeout = {});
   /// One page, ascending; go on with the last name as `start_after` while it is truncated.
@@ -97,6 +100,25 @@ class ControlClient {
   /// `if_match`: an ETag, or empty for whatever is there.
   Status Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
                 const OperationId& operation, base::Duration timeout = {});
+
+  // `tenant` is a name, or a number in decimal.
+  Result<Tenant> CreateTenant(const std::string& name, const TenantChange& limits,
+                              base::Duration timeout = {});
+  /// All of them, page by page; each page may take `timeout`.
+  Result<std::vector<Tenant>> ListTenants(base::Duration timeout = {});
+  Result<Tenant> GetTenant(const std::string& tenant, base::Duration timeout = {});
+  Result<Tenant> SetTenant(const std::string& tenant, const TenantChange& limits,
+                           base::Duration timeout = {});
+  Status DeleteTenant(const std::string& tenant, base::Duration timeout = {});
+
+  struct CreatedKey {
+    AccessKey key;
+    std::string secret;  // as a program gives it: 64 hexadecimal digits
+  };
+  Result<CreatedKey> CreateKey(const std::string& tenant, base::Duration timeout = {});
+  /// All of them, page by page; of all tenants when `tenant` is empty.
+  Result<std::vector<AccessKey>> ListKeys(const std::string& tenant, base::Duration timeout = {});
+  Status DeleteKey(const std::string& id, base::Duration timeout = {});
 
   /// Needs no credentials.
   Result<ServerHealth> Health(base::Duration timeout = {});

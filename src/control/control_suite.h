@@ -32,6 +32,7 @@ class ControlTest : public ::testing::Test {
     thread_ = *std::move(thread);
     arena_ = *base::Arena::Create(4 * base::kMiB);
     store_ = std::make_unique<ProbeStore>(*arena_, clock_, thread_->reactor());
+    OpenRecords();
     Start({.listen = "127.0.0.1:0",
            .data_endpoints = {{"shm", "/run/forebay.sock"}, {"tcp", "127.0.0.1:4711"}},
            .version = "1.2.3"});
@@ -44,6 +45,8 @@ class ControlTest : public ::testing::Test {
     return ControlServer::Start(std::move(options), {.store = *store_,
                                                      .sessions = sessions_,
                                                      .authenticator = authenticator_,
+                                                     .tenants = *tenants_,
+                                                     .keys = *keys_,
                                                      .reactors = {&thread_->reactor()},
                                                      .clock = clock_,
                                                      .log = *log_,
@@ -56,6 +59,19 @@ class ControlTest : public ::testing::Test {
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = *std::move(server);
     client_ = Connect(root_);
+  }
+  /// What the server keeps of itself, as a server does at its start.
+  void OpenRecords() {
+    rt::Reactor& reactor = thread_->reactor();
+    records_ = std::make_unique<store::SystemRecords>(*store_);
+    tenants_ = std::make_unique<TenantRegistry>(
+        TenantRegistry::Parts{.store = *store_, .records = *records_, .clock = clock_, .home = reactor});
+    keys_ = std::make_unique<AccessKeys>(AccessKeys::Parts{
+        .records = *records_, .sealer = sealer_, .clock = clock_, .random = random_, .home = reactor});
+    ASSERT_TRUE(thread_->Run([&] { return records_->Open(reactor); }).ok());
+    ASSERT_TRUE(thread_->Run([&] { return tenants_->Load(reactor); }).ok());
+    ASSERT_TRUE(thread_->Run([&] { return keys_->Load(reactor, *tenants_); }).ok());
+    store_->ForgetCalls();
   }
   std::unique_ptr<ControlClient> Connect(const auth::Credentials& credentials) {
     return *ControlClient::Create({.server = server_->address()}, credentials, clock_, random_);
@@ -94,6 +110,10 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<base::Arena> arena_;
   std::unique_ptr<rt::ReactorThread> thread_;
   std::unique_ptr<ProbeStore> store_;
+  const auth::Sealer sealer_{root_.secret, random_};
+  std::unique_ptr<store::SystemRecords> records_;
+  std::unique_ptr<TenantRegistry> tenants_;
+  std::unique_ptr<AccessKeys> keys_;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
   const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",

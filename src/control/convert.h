@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "control/access_keys.h"
 #include "control/data_plane.h"
+#include "control/tenant_registry.h"
 #include "store/object_store.h"
 #include "wire/control.pb.h"
 
@@ -29,6 +31,16 @@ Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class);
 
 void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message);
 FabricTraffic FromMessage(const pb::FabricTraffic& message);
+
+void ToMessage(const Tenant& tenant, pb::Tenant* message);
+Tenant FromMessage(const pb::Tenant& message);
+void ToMessage(const TenantChange& change, pb::TenantLimits* message);
+TenantChange FromMessage(const pb::TenantLimits& message);
+void ToMessage(const AccessKey& key, pb::AccessKey* message);
+AccessKey FromMessage(const pb::AccessKey& message);
+
+/// The entries of one answer: what was asked for, or the most there are. InvalidArgument above that.
+Result<uint32_t> PageLimit(uint32_t asked);
 
 /// None when `bytes` is empty; InvalidArgument for any size but 16.
 Result<OperationId> OperationFrom(const std::string& bytes);

@@ -37,6 +37,11 @@ class ProbeStore final : public store::ObjectStore {
     return last_;
   }
   int calls() const { return calls_; }
+  void ForgetCalls() {
+    calls_ = 0;
+    while (came_.try_acquire()) {
+    }
+  }
 
   /// From now on calls wait inside of the store until LetGo.
   void Hold() { go_on_.Reset(); }  // before the calls: the reactor is idle then

@@ -58,8 +58,8 @@ class ControlServer::Impl {
   Impl(Options options, Parts parts)
       : options_(std::move(options)),
         services_(
-            options_, parts.store, parts.sessions, parts.clock, [this] { return door_.calls_in_progress(); },
-            std::move(parts.traffic)),
+            options_, parts.store, parts.sessions, parts.tenants, parts.keys, parts.clock,
+            [this] { return door_.calls_in_progress(); }, std::move(parts.traffic)),
         door_(services_.Methods(), parts.authenticator, parts.reactors, parts.clock, parts.log,
               options_.max_calls) {}
   ~Impl() { Shutdown({}); }

@@ -16,7 +16,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "control/access_keys.h"
 #include "control/data_plane.h"
+#include "control/tenant_registry.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
 #include "store/object_store.h"
@@ -46,6 +48,8 @@ class ControlServer {
     store::ObjectStore& store;
     auth::SessionTable& sessions;
     auth::RpcAuthenticator& authenticator;
+    TenantRegistry& tenants;
+    AccessKeys& keys;
     std::vector<rt::Reactor*> reactors;
     const base::Clock& clock;
     base::Log& log;

@@ -13,14 +13,6 @@ namespace forebay::control {
 
 namespace {
 
-/// What a page holds when the request leaves it open.
-Result<uint32_t> PageLimit(uint32_t asked) {
-  if (asked > base::kMaxListPage) {
-    return Status::InvalidArgument("limit is {}; a page holds at most {}", asked, base::kMaxListPage);
-  }
-  return asked == 0 ? base::kMaxListPage : asked;
-}
-
 uint64_t WholeMs(base::Duration duration) {
   return static_cast<uint64_t>(std::chrono::floor<std::chrono::milliseconds>(duration).count());
 }
@@ -37,10 +29,12 @@ uint64_t ProcessCpuMicroseconds() {
 }  // namespace
 
 Services::Services(const ControlServerOptions& options, store::ObjectStore& store,
-                   auth::SessionTable& sessions, const base::Clock& clock,
-                   std::function<size_t()> calls_in_progress, Traffic traffic)
+                   auth::SessionTable& sessions, TenantRegistry& tenants, AccessKeys& keys,
+                   const base::Clock& clock, std::function<size_t()> calls_in_progress, Traffic traffic)
     : options_(options),
       store_(store),
+      tenants_(tenants),
+      tenant_services_(tenants, keys),
       sessions_(sessions),
       clock_(clock),
       started_(clock.Now()),
@@ -66,6 +60,7 @@ MethodTable Services::Methods() {
   add("Namespace/Delete", &Services::DeleteObject);
   add("Admin/Health", &Services::Health);
   add("Admin/Stats", &Services::Stats);
+  tenant_services_.AddTo(&table);
   return table;
 }
 
@@ -107,10 +102,15 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
                                         const pb::CreateBucketRequest& request, pb::CreateBucketResponse&) {
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
   FB_CO_ASSIGN(const store::BucketClass bucket_class, FromMessage(request.bucket_class()));
-  co_return co_await store_.CreateBucket(context, {.name = request.name(),
-                                                   .owner = context.tenant,
-                                                   .bucket_class = bucket_class,
-                                                   .created = clock_.WallNow()});
+  TenantId owner = context.tenant;
+  if (!request.tenant().empty()) {
+    FB_CO_ASSIGN(owner, tenants_.Resolve(request.tenant()));
+    if (owner != context.tenant && context.tenant != TenantId::kRoot)
+      co_return Status::PermissionDenied("only the root tenant makes buckets for others");
+  }
+  co_return co_await tenants_.CreateBucket(
+      context,
+      {.name = request.name(), .owner = owner, .bucket_class = bucket_class, .created = clock_.WallNow()});
 }
 
 rt::Task<Status> Services::DeleteBucket(const Caller&, store::Context& context,

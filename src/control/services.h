@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "control/method.h"
 #include "control/server.h"
+#include "control/tenant_services.h"
 #include "wire/control.pb.h"
 
 namespace forebay::control {
@@ -22,7 +23,8 @@ class Services {
   /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
   /// null, are asked by Stats.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
-           const base::Clock& clock, std::function<size_t()> calls_in_progress, Traffic traffic);
+           TenantRegistry& tenants, AccessKeys& keys, const base::Clock& clock,
+           std::function<size_t()> calls_in_progress, Traffic traffic);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -53,6 +55,8 @@ class Services {
 
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
+  TenantRegistry& tenants_;
+  TenantServices tenant_services_;
   auth::SessionTable& sessions_;
   const base::Clock& clock_;
   const base::TimePoint started_;

@@ -41,6 +41,14 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         arena_(*base::Arena::Create(256 * base::kMiB)),
         log_(base::Log::Discard()),
         store_(*arena_, clock_),
+        records_(store_),
+        sealer_(credentials_.secret, random_),
+        tenants_({.store = store_, .records = records_, .clock = clock_, .home = thread_->reactor()}),
+        keys_({.records = records_,
+               .sealer = sealer_,
+               .clock = clock_,
+               .random = random_,
+               .home = thread_->reactor()}),
         sessions_(clock_, random_),
         authenticator_(
             [this](std::string_view id) {
@@ -69,6 +77,8 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         {.store = store_,
          .sessions = sessions_,
          .authenticator = authenticator_,
+         .tenants = tenants_,
+         .keys = keys_,
          .reactors = {&thread_->reactor()},
          .clock = clock_,
          .log = *log_});
@@ -101,6 +111,10 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   const std::unique_ptr<base::Arena> arena_;
   const std::unique_ptr<base::Log> log_;
   store::MemoryStore store_;
+  store::SystemRecords records_;
+  const auth::Sealer sealer_;
+  control::TenantRegistry tenants_;
+  control::AccessKeys keys_;
   auth::SessionTable sessions_;
   auth::RpcAuthenticator authenticator_;
   std::unique_ptr<native::Server> data_;
