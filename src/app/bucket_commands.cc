@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "app/control_connection.h"
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
@@ -13,16 +14,28 @@
 namespace forebay::app {
 namespace {
 
-int RunCreate(const std::string& name, bool if_missing, const Invocation& invocation) {
+struct CreateArguments {
+  std::string name;
+  std::string tenant;
+  bool if_missing = false;
+};
+
+Status Create(const CreateArguments& arguments, const Invocation& invocation) {
+  FB_ASSIGN(const std::unique_ptr<ControlConnection> connection, ControlConnection::Open(invocation));
+  return connection->client().CreateBucket(arguments.name, store::BucketClass::kDurable,
+                                           OperationId::Generate(connection->random()), {}, arguments.tenant);
+}
+
+int RunCreate(const CreateArguments& arguments, const Invocation& invocation) {
+  const std::string& name = arguments.name;
   if (const Status valid = base::CheckBucketName(name); !valid.ok()) return RefuseUsage(valid.message());
-  const auto client = invocation.Connect();
-  if (!client) return Fail(client.error());
-  const auto created = (*client)->CreateBucket(name);
-  if (!created && !(if_missing && created.error().code == Code::kAlreadyExists)) return Fail(created.error());
+  const Status created = Create(arguments, invocation);
+  if (!created.ok() && !(arguments.if_missing && created.code() == Code::kAlreadyExists))
+    return Fail(created.message());
   if (invocation.json)
-    fmt::print("{}\n", ToJson({{"name", name}, {"created", created.has_value()}}));
+    fmt::print("{}\n", ToJson({{"name", name}, {"created", created.ok()}}));
   else
-    fmt::print("{} bucket {}\n", created ? "created" : "kept", name);
+    fmt::print("{} bucket {}\n", created.ok() ? "created" : "kept", name);
   return kDone;
 }
 
@@ -54,16 +67,17 @@ void AddBucketCommands(CLI::App& root, Invocation& invocation) {
   CLI::App* bucket = root.add_subcommand("bucket", "Create, list and remove buckets");
   bucket->require_subcommand(1);
 
-  auto name = std::make_shared<std::string>();
-  auto if_missing = std::make_shared<bool>(false);
+  auto arguments = std::make_shared<CreateArguments>();
   CLI::App* create =
       bucket->add_subcommand("create", "Create a bucket; what it acknowledges survives power loss");
-  create->add_option("name", *name, "3 to 63 of a-z, 0-9, '.', '-'")->required();
-  create->add_flag("--if-missing", *if_missing, "A bucket that is there already is no error");
-  create->callback([name, if_missing, &invocation] {
-    invocation.run = [name, if_missing, &invocation] { return RunCreate(*name, *if_missing, invocation); };
+  create->add_option("name", arguments->name, "3 to 63 of a-z, 0-9, '.', '-'")->required();
+  create->add_option("--tenant", arguments->tenant, "That owns it, by name or number (default: your own)");
+  create->add_flag("--if-missing", arguments->if_missing, "A bucket that is there already is no error");
+  create->callback([arguments, &invocation] {
+    invocation.run = [arguments, &invocation] { return RunCreate(*arguments, invocation); };
   });
 
+  auto name = std::make_shared<std::string>();
   CLI::App* rm = bucket->add_subcommand("rm", "Remove an empty bucket");
   rm->add_option("name", *name, "The bucket")->required();
   rm->callback([name, &invocation] {

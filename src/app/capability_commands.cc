@@ -4,19 +4,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "app/control_connection.h"
 #include "app/duration.h"
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
 #include "auth/capability.h"
-#include "auth/credentials.h"
-#include "auth/tls_files.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "control/client.h"
@@ -33,7 +33,7 @@ struct CapabilityArguments {
   std::string bytes_per_s;
   uint64_t operations_per_s = 0;
   uint32_t transfers = 0;
-  uint64_t tenant = 0;
+  std::string tenant;  // a name or a number
   bool drop_old = false;
 
   bool names_rates() const { return !bytes_per_s.empty() || operations_per_s != 0 || transfers != 0; }
@@ -41,49 +41,14 @@ struct CapabilityArguments {
 
 Error ErrorOf(const Status& status) { return {status.code(), std::string(status.message())}; }
 
-/// The control plane without a data connection, which none of these commands needs.
-class Control {
- public:
-  static Result<std::unique_ptr<Control>> Connect(const Invocation& invocation) {
-    FB_ASSIGN(const Profile profile, ResolveProfile(invocation.flags, ProcessEnvironment()));
-    auth::Identity identity;
-    if (!profile.capability.empty()) {
-      FB_ASSIGN(identity, auth::HeldCapability::Load(profile.capability));
-    } else {
-      FB_ASSIGN(identity, auth::Credentials::Load(profile.credentials));
-    }
-    auto control = std::make_unique<Control>();
-    control::ControlClientOptions options{.server = profile.server};
-    if (!profile.tls.empty()) {
-      FB_ASSIGN(auth::TlsFiles files,
-                auth::TlsFiles::Load(profile.tls, auth::CertificateUse::kClient, control->clock_.WallNow()));
-      options.tls = std::make_shared<const auth::TlsFiles>(std::move(files));
-    }
-    FB_ASSIGN(control->client_, control::ControlClient::Create(std::move(options), std::move(identity),
-                                                               control->clock_, control->random_));
-    return control;
-  }
-  control::ControlClient& client() { return *client_; }
-  base::Random& random() { return random_; }
-
- private:
-  const base::SystemClock clock_;
-  base::SecureRandom random_;
-  std::unique_ptr<control::ControlClient> client_;
-};
-
-std::string FormatMs(base::WallTime time) {
-  return FormatTime(std::chrono::time_point_cast<std::chrono::system_clock::duration>(time));
-}
-
 JsonFields FieldsOf(const auth::CapabilityBlock& block) {
   return {{"id", base::ToHex(block.id)},
           {"tenant", static_cast<uint64_t>(block.tenant)},
           {"bucket", block.bucket},
           {"prefix", block.prefix},
           {"rights", block.rights.ToString()},
-          {"issued", FormatMs(block.issued)},
-          {"expires", FormatMs(block.expires)},
+          {"issued", FormatWallTime(block.issued)},
+          {"expires", FormatWallTime(block.expires)},
           {"bytes_per_s", block.rates.bytes_per_s},
           {"operations_per_s", block.rates.operations_per_s},
           {"transfers", uint64_t{block.rates.transfers}}};
@@ -92,7 +57,7 @@ JsonFields FieldsOf(const auth::CapabilityBlock& block) {
 void Print(const auth::CapabilityBlock& block, std::string_view note) {
   fmt::print("{} tenant {} {} expires {}{}\n", base::ToHex(block.id), static_cast<uint64_t>(block.tenant),
              auth::Grant{.rights = block.rights, .bucket = block.bucket, .prefix = block.prefix}.Allows(),
-             FormatMs(block.expires), note);
+             FormatWallTime(block.expires), note);
 }
 
 /// To standard output. A file that the shell made of it is closed to other users first: whoever reads it holds it.
@@ -119,6 +84,16 @@ Result<auth::RateGrant> RatesOf(const CapabilityArguments& arguments) {
   return rates;
 }
 
+/// Names are the root tenant's to look up; others know their number.
+Result<TenantId> TenantOf(const std::string& text, control::ControlClient& client) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || (error == std::errc() && end == text.data() + text.size())) return TenantId{number};
+  if (text == control::kRootName) return TenantId::kRoot;
+  FB_ASSIGN(const control::Tenant tenant, client.GetTenant(text));
+  return tenant.record.id;
+}
+
 int RunIssue(const CapabilityArguments& arguments, const Invocation& invocation) {
   const auto rights = auth::RightSet::Parse(arguments.rights);
   if (!rights.ok()) return RefuseUsage(fmt::format("--rights {}: {}", arguments.rights, rights.status().message()));
@@ -126,11 +101,13 @@ int RunIssue(const CapabilityArguments& arguments, const Invocation& invocation)
   if (!ttl) return RefuseUsage(fmt::format("--ttl {}: a number and a unit, such as 60s, 15m, 24h, 7d", arguments.ttl));
   const auto rates = RatesOf(arguments);
   if (!rates.ok()) return RefuseUsage(rates.status().message());
-  const auto control = Control::Connect(invocation);
+  const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(ErrorOf(control.status()));
+  const auto tenant = TenantOf(arguments.tenant, (*control)->client());
+  if (!tenant.ok()) return Fail(ErrorOf(tenant.status()));
   auth::Secret seed = auth::Secret::Generate((*control)->random());
   const auto made = (*control)->client().IssueCapability({.holder = auth::SigningKeyOf(seed),
-                                                          .tenant = TenantId{arguments.tenant},
+                                                          .tenant = *tenant,
                                                           .bucket = arguments.bucket.value_or(""),
                                                           .prefix = arguments.prefix.value_or(""),
                                                           .rights = *rights,
@@ -183,7 +160,7 @@ int RunShow(const CapabilityArguments& arguments, const Invocation& invocation) 
 }
 
 int RunList(const Invocation& invocation) {
-  const auto control = Control::Connect(invocation);
+  const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(ErrorOf(control.status()));
   const auto listed = (*control)->client().ListCapabilities();
   if (!listed.ok()) return Fail(ErrorOf(listed.status()));
@@ -219,25 +196,28 @@ int ReportEnded(const Result<uint64_t>& ended, std::string_view what, const Invo
 }
 
 int RunRevoke(const CapabilityArguments& arguments, const Invocation& invocation) {
-  if (arguments.file.empty() == (arguments.tenant == 0))
-    return RefuseUsage("cap revoke takes an id or file of one capability, or --tenant N for all of a tenant");
+  if (arguments.file.empty() == arguments.tenant.empty())
+    return RefuseUsage("cap revoke takes an id or file of one capability, or --tenant T for all of a tenant");
   auth::CapabilityId id{};
   if (!arguments.file.empty()) {
     const auto found = IdOf(arguments.file);
     if (!found.ok()) return Fail(ErrorOf(found.status()));
     id = *found;
   }
-  const auto control = Control::Connect(invocation);
+  const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(ErrorOf(control.status()));
-  if (arguments.tenant != 0)
-    return ReportEnded((*control)->client().RevokeTenant(TenantId{arguments.tenant}),
+  if (!arguments.tenant.empty()) {
+    const auto tenant = TenantOf(arguments.tenant, (*control)->client());
+    if (!tenant.ok()) return Fail(ErrorOf(tenant.status()));
+    return ReportEnded((*control)->client().RevokeTenant(*tenant),
                        fmt::format("revoked all capabilities of tenant {}", arguments.tenant), invocation);
+  }
   return ReportEnded((*control)->client().RevokeCapability(id),
                      fmt::format("revoked {} and what was narrowed from it", base::ToHex(id)), invocation);
 }
 
 int RunRotate(const CapabilityArguments& arguments, const Invocation& invocation) {
-  const auto control = Control::Connect(invocation);
+  const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(ErrorOf(control.status()));
   return ReportEnded((*control)->client().RotateKey(arguments.drop_old),
                      arguments.drop_old ? "a new signing key; what older keys signed is void"
@@ -267,7 +247,7 @@ void AddCapabilityCommands(CLI::App& root, Invocation& invocation) {
   AddTerms(issue, arguments);
   issue->get_option("--rights")->required();
   issue->get_option("--ttl")->required();
-  issue->add_option("--tenant", arguments->tenant, "Whose (default: the owner of the bucket)");
+  issue->add_option("--tenant", arguments->tenant, "Whose, by name or number (default: the owner of the bucket)");
   issue->callback([arguments, &invocation] {
     invocation.run = [arguments, &invocation] { return RunIssue(*arguments, invocation); };
   });

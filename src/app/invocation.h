@@ -39,6 +39,8 @@ void AddServeCommand(CLI::App& root, Invocation& invocation);
 void AddTransferCommands(CLI::App& root, Invocation& invocation);   // put, get, cat
 void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat, rm
 void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
+void AddTenantCommands(CLI::App& root, Invocation& invocation);     // tenant create, ls, show, set, rm
+void AddKeyCommands(CLI::App& root, Invocation& invocation);        // key create, ls, rm
 void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version

@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
   app::AddTransferCommands(root, invocation);
   app::AddNamespaceCommands(root, invocation);
   app::AddBucketCommands(root, invocation);
+  app::AddTenantCommands(root, invocation);
+  app::AddKeyCommands(root, invocation);
   app::AddCapabilityCommands(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);

@@ -17,8 +17,8 @@ constexpr std::string_view kDefaultServer = "127.0.0.1:7400";
 struct Profile {
   std::string server;       // host:port of the control plane
   std::string credentials;  // path of a credentials file
-  std::string capability{};   // path of a capability file; then credentials are not needed. Never saved
   std::string tls = {};     // a directory of certificates; empty: no TLS
+  std::string capability{};   // path of a capability file; then credentials are not needed. Never saved
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

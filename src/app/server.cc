@@ -15,13 +15,16 @@
 #include "auth/credentials.h"
 #include "auth/key_ring.h"
 #include "auth/rpc_auth.h"
+#include "auth/seal.h"
 #include "auth/session_table.h"
 #include "auth/tls_reload.h"
 #include "auth/trusted_clock.h"
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "control/access_keys.h"
 #include "control/capability_authority.h"
 #include "control/server.h"
+#include "control/tenant_registry.h"
 #include "engine/engine.h"
 #include "engine/store_directory.h"
 #include "fabric/movers.h"
@@ -152,6 +155,9 @@ struct Server::Parts {
   std::vector<base::ArenaRegistrar*> registrars;  // that know the arena; of the movers
   auth::TrustedClock trusted_clock{clock};
   auth::Audit audit{log, clock};
+  std::unique_ptr<auth::Sealer> sealer;
+  std::unique_ptr<control::TenantRegistry> tenants;
+  std::unique_ptr<control::AccessKeys> access_keys;
   std::unique_ptr<auth::SessionTable> sessions;
   std::unique_ptr<auth::KeyRing> keys;
   std::unique_ptr<store::SystemRecords> records;
@@ -167,6 +173,7 @@ struct Server::Parts {
                          const std::vector<native::ListenOn>& ways);
   Status StartReactors();
   Status StartAuth();
+  Status StartTenants(const auth::Credentials& root);
   Status StartData();
   Status StartControl();
   void Stop(base::Duration grace);
@@ -216,18 +223,29 @@ Status Server::Parts::OpenStore() {
   return {};
 }
 
+Status Server::Parts::StartTenants(const auth::Credentials& root) {
+  sealer = std::make_unique<auth::Sealer>(root.secret, random);
+  tenants = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
+      .store = store->engine(), .records = *records, .clock = clock, .home = home()});
+  access_keys = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
+      .records = *records, .sealer = *sealer, .clock = clock, .random = random, .home = home()});
+  FB_TRY(rt::RunOn(home(), [this] { return tenants->Load(home()); }));
+  return rt::RunOn(home(), [this] { return access_keys->Load(home(), *tenants); });
+}
+
 Status Server::Parts::StartAuth() {
   FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
+  records = std::make_unique<store::SystemRecords>(store->engine());
+  FB_TRY(rt::RunOn(home(), [this] { return records->Open(home()); }));
+  FB_TRY(StartTenants(root));
   sessions = std::make_unique<auth::SessionTable>(trusted_clock, random);
   FB_ASSIGN(keys, auth::KeyRing::Open(directory + "/signing-keys", trusted_clock, random));
-  records = std::make_unique<store::SystemRecords>(store->engine());
   capabilities = std::make_unique<control::CapabilityAuthority>(
       control::CapabilityAuthority::Parts{.keys = *keys,
                                           .sessions = *sessions,
                                           .records = *records,
                                           .clock = trusted_clock,
                                           .random = random});
-  FB_TRY(rt::RunOn(home(), [this] { return records->Open(home()); }));
   FB_TRY(rt::RunOn(home(), [this] { return capabilities->Load(home()); }));
   authenticator = std::make_unique<auth::RpcAuthenticator>(
       [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; },
@@ -332,6 +350,8 @@ Status Server::Parts::StartControl() {
                                                                      .capabilities = *capabilities,
                                                                      .audit = audit,
                                                                      .random = random,
+                                                                     .tenants = *tenants,
+                                                                     .keys = *access_keys,
                                                                      .reactors = ReactorPointers(),
                                                                      .clock = clock,
                                                                      .log = log,
@@ -352,6 +372,8 @@ void Server::Parts::Stop(base::Duration grace) {
   data.reset();
   authenticator.reset();
   capabilities.reset();
+  access_keys.reset();
+  tenants.reset();
   records.reset();
   store.reset();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))

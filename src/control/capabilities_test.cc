@@ -36,7 +36,7 @@ class CapabilitiesTest : public ControlTest {
     client_.reset();
     server_->Shutdown(5s);
     server_.reset();
-    authority_ = std::make_unique<CapabilityAuthority>(CapabilityAuthority::Parts{.keys = *keys_,
+    authority_ = std::make_unique<CapabilityAuthority>(CapabilityAuthority::Parts{.keys = *signing_keys_,
                                                                                   .sessions = sessions_,
                                                                                   .records = *records_,
                                                                                   .clock = trusted_clock_,
@@ -48,6 +48,8 @@ class CapabilitiesTest : public ControlTest {
     EXPECT_EQ(status.code(), code) << status.ToString();
     EXPECT_THAT(std::string(status.message()), HasSubstr(says));
   }
+  /// A tenant besides root.
+  TenantId Seven() { return client_->CreateTenant("seven", {})->record.id; }
   static auth::CapabilityId IdOf(const auth::HeldCapability& held) { return held.capability().blocks().back().id; }
 
   auth::Secret seed_;
@@ -112,7 +114,7 @@ TEST_F(CapabilitiesTest, WhatExpiredStaysExpiredOverARestartWithAClockSetBack) {
   Issue(Terms());  // a use, which makes the time durable
   clock_.JumpWall(-90s);
   auth::TrustedClock fresh(clock_);
-  CapabilityAuthority restarted({.keys = *keys_, .sessions = sessions_, .records = *records_, .clock = fresh, .random = random_});
+  CapabilityAuthority restarted({.keys = *signing_keys_, .sessions = sessions_, .records = *records_, .clock = fresh, .random = random_});
   EXPECT_TRUE(restarted.Check(held.capability()).ok()) << "its clock says so, as long as nothing was loaded";
   ASSERT_TRUE(thread_->Run([&] { return restarted.Load(thread_->reactor()); }).ok());
   ExpectCode(restarted.Check(held.capability()).status(), Code::kUnauthenticated, "expired");
@@ -148,7 +150,7 @@ TEST_F(CapabilitiesTest, ANarrowedOneIsRevokedByItself) {
 TEST_F(CapabilitiesTest, ATenantsEpochRevokesAllOfIt) {
   const auth::HeldCapability held = Issue();
   IssueTerms terms = Terms("", "");
-  terms.tenant = TenantId{7};
+  terms.tenant = Seven();
   const auth::HeldCapability other = Issue(terms);
   EXPECT_TRUE(client_->RevokeTenant(TenantId::kRoot).ok());
   EXPECT_FALSE(Connect(held)->Stat("models", "p/x").ok());
@@ -160,7 +162,7 @@ TEST_F(CapabilitiesTest, ATenantsEpochRevokesAllOfIt) {
 
 TEST_F(CapabilitiesTest, AnAdministratorOfATenantHandsOutNoMoreThanItHas) {
   IssueTerms terms = Terms("", "");
-  terms.tenant = TenantId{7};
+  terms.tenant = Seven();
   terms.rights = auth::RightSet::Proven().With(auth::Right::kAdmin).With(auth::Right::kGet);
   const auto admin = Connect(Issue(terms));
   EXPECT_TRUE(admin->IssueCapability(Terms("theirs", "")).ok());
@@ -169,7 +171,7 @@ TEST_F(CapabilitiesTest, AnAdministratorOfATenantHandsOutNoMoreThanItHas) {
   ExpectCode(admin->IssueCapability(more).status(), Code::kPermissionDenied, "holds the rights get,admin");
   more = Terms("theirs", "");
   more.tenant = TenantId::kRoot;
-  ExpectCode(admin->IssueCapability(more).status(), Code::kPermissionDenied, "is of tenant 7");
+  ExpectCode(admin->IssueCapability(more).status(), Code::kPermissionDenied, "is of tenant");
   more = Terms("theirs", "");
   more.ttl = 61s;
   ExpectCode(admin->IssueCapability(more).status(), Code::kPermissionDenied, "expires before");
@@ -180,13 +182,13 @@ TEST_F(CapabilitiesTest, AnAdministratorOfATenantHandsOutNoMoreThanItHas) {
 TEST_F(CapabilitiesTest, ListsOnesOwnUntilTheyExpire) {
   const auth::HeldCapability held = Issue();
   IssueTerms terms = Terms("", "");
-  terms.tenant = TenantId{7};
+  terms.tenant = Seven();
   terms.rights = auth::RightSet::All();
   const auto admin = Connect(Issue(terms));
   EXPECT_EQ(client_->ListCapabilities()->size(), 2U);
   const auto theirs = *admin->ListCapabilities();
   ASSERT_EQ(theirs.size(), 1U);
-  EXPECT_EQ(theirs[0].block.tenant, TenantId{7});
+  EXPECT_EQ(theirs[0].block.tenant, terms.tenant);
   EXPECT_FALSE(theirs[0].revoked);
   ASSERT_TRUE(client_->RevokeCapability(IdOf(held)).ok());
   const auto all = *client_->ListCapabilities();
@@ -219,8 +221,10 @@ TEST_F(CapabilitiesTest, TermsWithoutMeaningAreRefused) {
   ExpectCode(client_->IssueCapability(Terms("", "p/")).status(), Code::kInvalidArgument, "no bucket");
   ExpectCode(client_->IssueCapability(Terms("missing", "")).status(), Code::kNotFound, "missing");
   terms = Terms();
-  terms.tenant = TenantId::kSystem;
-  ExpectCode(client_->IssueCapability(terms).status(), Code::kInvalidArgument, "tenant");
+  for (const TenantId nobody : {TenantId::kSystem, TenantId{99}}) {
+    terms.tenant = nobody;
+    ExpectCode(client_->IssueCapability(terms).status(), Code::kNotFound, "tenant");
+  }
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ rt::Task<Status> CapabilityServices::Issue(const Caller& caller, store::Context&
       terms.tenant = bucket.owner;
     }
   }
+  if (terms.tenant != TenantId::kRoot)  // a number that is not there yet may be somebody's one day
+    FB_CO_TRY((co_await tenants_.Get(context.reactor, terms.tenant)).status());
   FB_CO_ASSIGN(const auth::Capability made,
                co_await authority_.Issue(context.reactor, *caller.grant, std::move(terms)));
   response.set_capability(std::string(AsText(made.encoded())));

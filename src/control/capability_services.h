@@ -5,6 +5,7 @@
 
 #include "control/capability_authority.h"
 #include "control/method.h"
+#include "control/tenant_registry.h"
 #include "store/object_store.h"
 #include "wire/control.pb.h"
 
@@ -14,9 +15,9 @@ namespace pb = ::forebay::control::v1;
 
 class CapabilityServices {
  public:
-  /// Both are borrowed for the life of the services.
-  CapabilityServices(CapabilityAuthority& authority, store::ObjectStore& store)
-      : authority_(authority), store_(store) {}
+  /// All are borrowed for the life of the services.
+  CapabilityServices(CapabilityAuthority& authority, TenantRegistry& tenants, store::ObjectStore& store)
+      : authority_(authority), tenants_(tenants), store_(store) {}
 
   /// Adds the methods, which borrow the services.
   void AddTo(MethodTable* table);
@@ -34,6 +35,7 @@ class CapabilityServices {
                              pb::RotateKeyResponse& response);
 
   CapabilityAuthority& authority_;
+  TenantRegistry& tenants_;
   store::ObjectStore& store_;
 };
 

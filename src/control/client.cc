@@ -59,6 +59,8 @@ class ControlClient::Impl {
     sessions = pb::Sessions::NewStub(channel_);
     buckets = pb::Buckets::NewStub(channel_);
     objects = pb::Namespace::NewStub(channel_);
+    tenants = pb::Tenants::NewStub(channel_);
+    keys = pb::Keys::NewStub(channel_);
     capabilities = pb::Capabilities::NewStub(channel_);
     admin = pb::Admin::NewStub(channel_);
   }
@@ -87,6 +89,8 @@ class ControlClient::Impl {
   std::unique_ptr<pb::Sessions::Stub> sessions;
   std::unique_ptr<pb::Buckets::Stub> buckets;
   std::unique_ptr<pb::Namespace::Stub> objects;
+  std::unique_ptr<pb::Tenants::Stub> tenants;
+  std::unique_ptr<pb::Keys::Stub> keys;
   std::unique_ptr<pb::Capabilities::Stub> capabilities;
   std::unique_ptr<pb::Admin::Stub> admin;
 
@@ -208,9 +212,11 @@ Status ControlClient::CloseSession(uint64_t session_id, base::Duration timeout) 
 }
 
 Status ControlClient::CreateBucket(const std::string& name, store::BucketClass bucket_class,
-                                   const OperationId& operation, base::Duration timeout) {
+                                   const OperationId& operation, base::Duration timeout,
+                                   const std::string& tenant) {
   pb::CreateBucketRequest request;
   request.set_name(name);
+  request.set_tenant(tenant);
   request.set_bucket_class(ToMessage(bucket_class));
   request.set_operation_id(ToBytes(operation));
   pb::CreateBucketResponse response;
@@ -290,6 +296,87 @@ Status ControlClient::Delete(const std::string& bucket, const std::string& key, 
   pb::DeleteObjectResponse response;
   return impl_->Call("Namespace/Delete", impl_->objects, &pb::Namespace::Stub::Delete, request, &response,
                      timeout);
+}
+
+Result<Tenant> ControlClient::CreateTenant(const std::string& name, const TenantChange& limits,
+                                           base::Duration timeout) {
+  pb::CreateTenantRequest request;
+  request.set_name(name);
+  ToMessage(limits, request.mutable_limits());
+  pb::CreateTenantResponse response;
+  FB_TRY(
+      impl_->Call("Tenants/Create", impl_->tenants, &pb::Tenants::Stub::Create, request, &response, timeout));
+  return FromMessage(response.tenant());
+}
+
+Result<std::vector<Tenant>> ControlClient::ListTenants(base::Duration timeout) {
+  std::vector<Tenant> all;
+  pb::ListTenantsRequest request;
+  for (bool more = true; more;) {
+    pb::ListTenantsResponse response;
+    FB_TRY(
+        impl_->Call("Tenants/List", impl_->tenants, &pb::Tenants::Stub::List, request, &response, timeout));
+    for (const pb::Tenant& tenant : response.tenants()) all.push_back(FromMessage(tenant));
+    more = response.truncated() && !response.tenants().empty();
+    if (more) request.set_start_after(response.tenants().rbegin()->id());
+  }
+  return all;
+}
+
+Result<Tenant> ControlClient::GetTenant(const std::string& tenant, base::Duration timeout) {
+  pb::GetTenantRequest request;
+  request.set_tenant(tenant);
+  pb::GetTenantResponse response;
+  FB_TRY(impl_->Call("Tenants/Get", impl_->tenants, &pb::Tenants::Stub::Get, request, &response, timeout));
+  return FromMessage(response.tenant());
+}
+
+Result<Tenant> ControlClient::SetTenant(const std::string& tenant, const TenantChange& limits,
+                                        base::Duration timeout) {
+  pb::SetTenantRequest request;
+  request.set_tenant(tenant);
+  ToMessage(limits, request.mutable_limits());
+  pb::SetTenantResponse response;
+  FB_TRY(impl_->Call("Tenants/Set", impl_->tenants, &pb::Tenants::Stub::Set, request, &response, timeout));
+  return FromMessage(response.tenant());
+}
+
+Status ControlClient::DeleteTenant(const std::string& tenant, base::Duration timeout) {
+  pb::DeleteTenantRequest request;
+  request.set_tenant(tenant);
+  pb::DeleteTenantResponse response;
+  return impl_->Call("Tenants/Delete", impl_->tenants, &pb::Tenants::Stub::Delete, request, &response,
+                     timeout);
+}
+
+Result<ControlClient::CreatedKey> ControlClient::CreateKey(const std::string& tenant,
+                                                           base::Duration timeout) {
+  pb::CreateKeyRequest request;
+  request.set_tenant(tenant);
+  pb::CreateKeyResponse response;
+  FB_TRY(impl_->Call("Keys/Create", impl_->keys, &pb::Keys::Stub::Create, request, &response, timeout));
+  return CreatedKey{.key = FromMessage(response.key()), .secret = response.secret()};
+}
+
+Result<std::vector<AccessKey>> ControlClient::ListKeys(const std::string& tenant, base::Duration timeout) {
+  std::vector<AccessKey> all;
+  pb::ListKeysRequest request;
+  request.set_tenant(tenant);
+  for (bool more = true; more;) {
+    pb::ListKeysResponse response;
+    FB_TRY(impl_->Call("Keys/List", impl_->keys, &pb::Keys::Stub::List, request, &response, timeout));
+    for (const pb::AccessKey& key : response.keys()) all.push_back(FromMessage(key));
+    more = response.truncated() && !response.keys().empty();
+    if (more) request.set_start_after(response.keys().rbegin()->id());
+  }
+  return all;
+}
+
+Status ControlClient::DeleteKey(const std::string& id, base::Duration timeout) {
+  pb::DeleteKeyRequest request;
+  request.set_id(id);
+  pb::DeleteKeyResponse response;
+  return impl_->Call("Keys/Delete", impl_->keys, &pb::Keys::Stub::Delete, request, &response, timeout);
 }
 
 Result<ServerHealth> ControlClient::Health(base::Duration timeout) {

@@ -18,8 +18,10 @@
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "control/access_keys.h"
 #include "control/capability_authority.h"
 #include "control/data_plane.h"
+#include "control/tenant_registry.h"
 #include "store/object_store.h"
 
 namespace forebay::control {
@@ -86,9 +88,10 @@ class ControlClient {
   Result<ClientSession> OpenSession(base::Duration timeout = {});
   Status CloseSession(uint64_t session_id, base::Duration timeout = {});
 
-  /// `operation` names the change: keep it over retries, none() for none.
+  /// `operation` names the change: keep it over retries, none() for none. `tenant`: the owner, by name or
+  /// number; empty for one's own.
   Status CreateBucket(const std::string& name, store::BucketClass bucket_class, const OperationId& operation,
-                      base::Duration timeout = {});
+                      base::Duration timeout = {}, const std::string& tenant = {});
   Status DeleteBucket(const std::string& name, const OperationId& operation, base::Duration timeout = {});
   Result<store::BucketInfo> GetBucket(const std::string& name, base::Duration timeout = {});
   /// One page, ascending; go on with the last name as `start_after` while it is truncated.
@@ -111,6 +114,24 @@ class ControlClient {
   Result<uint64_t> RevokeCapability(const auth::CapabilityId& id, base::Duration timeout = {});
   Result<uint64_t> RevokeTenant(TenantId tenant, base::Duration timeout = {});
   Result<uint64_t> RotateKey(bool drop_old, base::Duration timeout = {});
+  // `tenant` is a name, or a number in decimal.
+  Result<Tenant> CreateTenant(const std::string& name, const TenantChange& limits,
+                              base::Duration timeout = {});
+  /// All of them, page by page; each page may take `timeout`.
+  Result<std::vector<Tenant>> ListTenants(base::Duration timeout = {});
+  Result<Tenant> GetTenant(const std::string& tenant, base::Duration timeout = {});
+  Result<Tenant> SetTenant(const std::string& tenant, const TenantChange& limits,
+                           base::Duration timeout = {});
+  Status DeleteTenant(const std::string& tenant, base::Duration timeout = {});
+
+  struct CreatedKey {
+    AccessKey key;
+    std::string secret;  // as a program gives it: 64 hexadecimal digits
+  };
+  Result<CreatedKey> CreateKey(const std::string& tenant, base::Duration timeout = {});
+  /// All of them, page by page; of all tenants when `tenant` is empty.
+  Result<std::vector<AccessKey>> ListKeys(const std::string& tenant, base::Duration timeout = {});
+  Status DeleteKey(const std::string& id, base::Duration timeout = {});
 
   /// Needs no credentials.
   Result<ServerHealth> Health(base::Duration timeout = {});

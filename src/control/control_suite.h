@@ -37,16 +37,14 @@ class ControlTest : public ::testing::Test {
     thread_ = *std::move(thread);
     arena_ = *base::Arena::Create(4 * base::kMiB);
     store_ = std::make_unique<ProbeStore>(*arena_, clock_, thread_->reactor());
+    OpenRecords();
     key_path_ = ::testing::TempDir() + "/control-keys-" + std::to_string(random_.Next64());
-    keys_ = *auth::KeyRing::Open(key_path_, trusted_clock_, random_);
-    record_store_ = std::make_unique<store::MemoryStore>(*arena_, clock_);
-    records_ = std::make_unique<store::SystemRecords>(*record_store_);
-    authority_ = std::make_unique<CapabilityAuthority>(CapabilityAuthority::Parts{.keys = *keys_,
+    signing_keys_ = *auth::KeyRing::Open(key_path_, trusted_clock_, random_);
+    authority_ = std::make_unique<CapabilityAuthority>(CapabilityAuthority::Parts{.keys = *signing_keys_,
                                                                                   .sessions = sessions_,
                                                                                   .records = *records_,
                                                                                   .clock = trusted_clock_,
                                                                                   .random = random_});
-    ASSERT_TRUE(thread_->Run([this] { return records_->Open(thread_->reactor()); }).ok());
     ASSERT_TRUE(thread_->Run([this] { return authority_->Load(thread_->reactor()); }).ok());
     Start({.listen = "127.0.0.1:0",
            .data_endpoints = {{"shm", "/run/forebay.sock"}, {"tcp", "127.0.0.1:4711"}},
@@ -64,6 +62,8 @@ class ControlTest : public ::testing::Test {
                                                      .capabilities = *authority_,
                                                      .audit = audit_,
                                                      .random = random_,
+                                                     .tenants = *tenants_,
+                                                     .keys = *keys_,
                                                      .reactors = {&thread_->reactor()},
                                                      .clock = clock_,
                                                      .log = *log_,
@@ -76,6 +76,19 @@ class ControlTest : public ::testing::Test {
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = *std::move(server);
     client_ = Connect(root_);
+  }
+  /// What the server keeps of itself, as a server does at its start.
+  void OpenRecords() {
+    rt::Reactor& reactor = thread_->reactor();
+    if (record_store_ == nullptr) record_store_ = std::make_unique<store::MemoryStore>(*arena_, clock_);
+    records_ = std::make_unique<store::SystemRecords>(*record_store_);
+    tenants_ = std::make_unique<TenantRegistry>(
+        TenantRegistry::Parts{.store = *store_, .records = *records_, .clock = clock_, .home = reactor});
+    keys_ = std::make_unique<AccessKeys>(AccessKeys::Parts{
+        .records = *records_, .sealer = sealer_, .clock = clock_, .random = random_, .home = reactor});
+    ASSERT_TRUE(thread_->Run([&] { return records_->Open(reactor); }).ok());
+    ASSERT_TRUE(thread_->Run([&] { return tenants_->Load(reactor); }).ok());
+    ASSERT_TRUE(thread_->Run([&] { return keys_->Load(reactor, *tenants_); }).ok());
   }
   std::unique_ptr<ControlClient> Connect(auth::Identity identity) {
     return *ControlClient::Create({.server = server_->address()}, std::move(identity), clock_, random_);
@@ -112,16 +125,19 @@ class ControlTest : public ::testing::Test {
   auth::Audit audit_{*log_, clock_};
   auth::SessionTable sessions_{trusted_clock_, random_};
   std::string key_path_;
-  std::unique_ptr<auth::KeyRing> keys_;
+  std::unique_ptr<auth::KeyRing> signing_keys_;
   auth::RpcAuthenticator authenticator_{
       [this](std::string_view id) { return id == root_.id ? std::optional(root_) : std::nullopt; },
       [this](const auth::Capability& capability) { return authority_->Check(capability); }, clock_};
   std::unique_ptr<base::Arena> arena_;
   std::unique_ptr<rt::ReactorThread> thread_;
   std::unique_ptr<ProbeStore> store_;
+  const auth::Sealer sealer_{root_.secret, random_};
   std::unique_ptr<store::MemoryStore> record_store_;  // of its own: the probe counts what calls do
   std::unique_ptr<store::SystemRecords> records_;
   std::unique_ptr<CapabilityAuthority> authority_;
+  std::unique_ptr<TenantRegistry> tenants_;
+  std::unique_ptr<AccessKeys> keys_;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
   const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",

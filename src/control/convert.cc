@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/limits.h"
+
 namespace forebay::control {
 
 namespace {
@@ -138,6 +140,66 @@ Status CopyExactly(std::string_view field, const std::string& bytes, MutableByte
     return Status::InvalidArgument("{} has {} bytes; it has {}", field, bytes.size(), out.size());
   std::ranges::copy(AsBytes(bytes), out.begin());
   return {};
+}
+
+void ToMessage(const Tenant& tenant, pb::Tenant* message) {
+  message->set_id(static_cast<uint64_t>(tenant.record.id));
+  message->set_name(tenant.record.name);
+  message->set_created_unix_ms(UnixMs(tenant.record.created));
+  const TenantRates& rates = tenant.record.rates;
+  ToMessage({.max_bytes = tenant.usage.quota.max_bytes,
+             .max_objects = tenant.usage.quota.max_objects,
+             .bytes_per_s = rates.bytes_per_s,
+             .operations_per_s = rates.operations_per_s,
+             .transfers = rates.transfers},
+            message->mutable_limits());
+  message->set_objects(tenant.usage.objects);
+  message->set_bytes(tenant.usage.bytes);
+  message->set_buckets(tenant.usage.buckets);
+}
+
+Tenant FromMessage(const pb::Tenant& message) {
+  const pb::TenantLimits& limits = message.limits();
+  return {.record = {.id = TenantId{message.id()},
+                     .name = message.name(),
+                     .created = FromUnixMs(message.created_unix_ms()),
+                     .rates = {.bytes_per_s = limits.bytes_per_s(),
+                               .operations_per_s = limits.operations_per_s(),
+                               .transfers = limits.transfers()}},
+          .usage = {.objects = message.objects(),
+                    .bytes = message.bytes(),
+                    .buckets = message.buckets(),
+                    .quota = {.max_bytes = limits.max_bytes(), .max_objects = limits.max_objects()}}};
+}
+
+void ToMessage(const TenantChange& change, pb::TenantLimits* message) {
+  if (change.max_bytes) message->set_max_bytes(*change.max_bytes);
+  if (change.max_objects) message->set_max_objects(*change.max_objects);
+  if (change.bytes_per_s) message->set_bytes_per_s(*change.bytes_per_s);
+  if (change.operations_per_s) message->set_operations_per_s(*change.operations_per_s);
+  if (change.transfers) message->set_transfers(*change.transfers);
+}
+
+TenantChange FromMessage(const pb::TenantLimits& message) {
+  TenantChange change;
+  if (message.has_max_bytes()) change.max_bytes = message.max_bytes();
+  if (message.has_max_objects()) change.max_objects = message.max_objects();
+  if (message.has_bytes_per_s()) change.bytes_per_s = message.bytes_per_s();
+  if (message.has_operations_per_s()) change.operations_per_s = message.operations_per_s();
+  if (message.has_transfers()) change.transfers = message.transfers();
+  return change;
+}
+
+void ToMessage(const AccessKey& key, pb::AccessKey* message) {
+  message->set_id(key.id);
+  message->set_tenant(static_cast<uint64_t>(key.tenant));
+  message->set_created_unix_ms(UnixMs(key.created));
+}
+
+AccessKey FromMessage(const pb::AccessKey& message) {
+  return {.id = message.id(),
+          .tenant = TenantId{message.tenant()},
+          .created = FromUnixMs(message.created_unix_ms())};
 }
 
 Result<uint32_t> PageLimit(uint32_t asked) {

@@ -11,7 +11,9 @@
 #include "base/limits.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "control/access_keys.h"
 #include "control/data_plane.h"
+#include "control/tenant_registry.h"
 #include "store/object_store.h"
 #include "wire/control.pb.h"
 
@@ -42,7 +44,14 @@ Status FromMessage(const pb::CapabilityInfo& message, auth::CapabilityBlock* blo
 
 /// InvalidArgument, naming the field, unless `bytes` fills `out` exactly.
 Status CopyExactly(std::string_view field, const std::string& bytes, MutableByteView out);
-/// What a page holds when the request leaves it open; InvalidArgument above kMaxListPage.
+void ToMessage(const Tenant& tenant, pb::Tenant* message);
+Tenant FromMessage(const pb::Tenant& message);
+void ToMessage(const TenantChange& change, pb::TenantLimits* message);
+TenantChange FromMessage(const pb::TenantLimits& message);
+void ToMessage(const AccessKey& key, pb::AccessKey* message);
+AccessKey FromMessage(const pb::AccessKey& message);
+
+/// The entries of one answer: what was asked for, or the most there are. InvalidArgument above that.
 Result<uint32_t> PageLimit(uint32_t asked);
 
 /// None when `bytes` is empty; InvalidArgument for any size but 16.

@@ -37,6 +37,11 @@ class ProbeStore final : public store::ObjectStore {
     return last_;
   }
   int calls() const { return calls_; }
+  void ForgetCalls() {
+    calls_ = 0;
+    while (came_.try_acquire()) {
+    }
+  }
 
   /// From now on calls wait inside of the store until LetGo.
   void Hold() { go_on_.Reset(); }  // before the calls: the reactor is idle then
@@ -90,6 +95,15 @@ class ProbeStore final : public store::ObjectStore {
                           store::Condition condition) override {
     co_await Note(context, condition);
     co_return co_await inner_.Delete(context, std::move(bucket), std::move(key), std::move(condition));
+  }
+  rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override {
+    co_await Note(context);
+    co_return co_await inner_.SetQuota(context, tenant, quota);
+  }
+  rt::Task<Result<store::TenantUsage>> GetTenantUsage(const store::Context& context,
+                                                      TenantId tenant) override {
+    co_await Note(context);
+    co_return co_await inner_.GetTenantUsage(context, tenant);
   }
   store::StoreUsage usage() const override {
     return {.capacity_bytes = 1000,

@@ -62,9 +62,9 @@ class ControlServer::Impl {
   Impl(Options options, Parts parts)
       : options_(std::move(options)),
         services_(
-            options_, parts.store, parts.sessions, parts.capabilities, parts.clock, parts.random,
+            options_, parts.store, parts.sessions, parts.capabilities, parts.tenants, parts.keys, parts.clock, parts.random,
             [this] { return door_.calls_in_progress(); }, std::move(parts.traffic)),
-        capability_services_(parts.capabilities, parts.store),
+        capability_services_(parts.capabilities, parts.tenants, parts.store),
         door_(AllMethods(), parts.authenticator, parts.reactors, parts.clock, parts.audit, options_.max_calls),
         handshake_log_(parts.log) {}
   ~Impl() { Shutdown({}); }

@@ -18,8 +18,10 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "control/access_keys.h"
 #include "control/capability_authority.h"
 #include "control/data_plane.h"
+#include "control/tenant_registry.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
 #include "store/object_store.h"
@@ -54,6 +56,8 @@ class ControlServer {
     CapabilityAuthority& capabilities;
     auth::Audit& audit;
     base::Random& random;
+    TenantRegistry& tenants;
+    AccessKeys& keys;
     std::vector<rt::Reactor*> reactors;
     const base::Clock& clock;
     base::Log& log;

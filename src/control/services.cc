@@ -30,11 +30,13 @@ uint64_t ProcessCpuMicroseconds() {
 }  // namespace
 
 Services::Services(const ControlServerOptions& options, store::ObjectStore& store,
-                   auth::SessionTable& sessions, CapabilityAuthority& authority, const base::Clock& clock,
-                   base::Random& random,
+                   auth::SessionTable& sessions, CapabilityAuthority& authority, TenantRegistry& tenants,
+                   AccessKeys& keys, const base::Clock& clock, base::Random& random,
                    std::function<size_t()> calls_in_progress, Traffic traffic)
     : options_(options),
       store_(store),
+      tenants_(tenants),
+      tenant_services_(tenants, keys),
       sessions_(sessions),
       authority_(authority),
       clock_(clock),
@@ -61,6 +63,7 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Namespace/Delete", &Services::DeleteObject);
   add("/forebay.control.v1.Admin/Health", &Services::Health);
   add("/forebay.control.v1.Admin/Stats", &Services::Stats);
+  tenant_services_.AddTo(&table);
   return table;
 }
 
@@ -129,10 +132,15 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
                                         const pb::CreateBucketRequest& request, pb::CreateBucketResponse&) {
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
   FB_CO_ASSIGN(const store::BucketClass bucket_class, FromMessage(request.bucket_class()));
-  co_return co_await store_.CreateBucket(context, {.name = request.name(),
-                                                   .owner = context.tenant,
-                                                   .bucket_class = bucket_class,
-                                                   .created = clock_.WallNow()});
+  TenantId owner = context.tenant;
+  if (!request.tenant().empty()) {
+    FB_CO_ASSIGN(owner, tenants_.Resolve(request.tenant()));
+    if (owner != context.tenant && context.tenant != TenantId::kRoot)
+      co_return Status::PermissionDenied("only the root tenant makes buckets for others");
+  }
+  co_return co_await tenants_.CreateBucket(
+      context,
+      {.name = request.name(), .owner = owner, .bucket_class = bucket_class, .created = clock_.WallNow()});
 }
 
 rt::Task<Status> Services::DeleteBucket(const Caller&, store::Context& context,

@@ -11,6 +11,7 @@
 #include "control/capability_authority.h"
 #include "control/method.h"
 #include "control/server.h"
+#include "control/tenant_services.h"
 #include "wire/control.pb.h"
 
 namespace forebay::control {
@@ -24,7 +25,8 @@ class Services {
   /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
   /// null, are asked by Stats.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
-           CapabilityAuthority& authority, const base::Clock& clock, base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic);
+           CapabilityAuthority& authority, TenantRegistry& tenants, AccessKeys& keys, const base::Clock& clock,
+           base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -60,6 +62,8 @@ class Services {
 
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
+  TenantRegistry& tenants_;
+  TenantServices tenant_services_;
   auth::SessionTable& sessions_;
   CapabilityAuthority& authority_;
   const base::Clock& clock_;

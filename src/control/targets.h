@@ -16,6 +16,14 @@ inline auth::Target TargetOf(const ListCapabilitiesRequest&) { return {}; }
 inline auth::Target TargetOf(const RevokeCapabilityRequest&) { return {}; }
 inline auth::Target TargetOf(const RevokeTenantRequest&) { return {}; }
 inline auth::Target TargetOf(const RotateKeyRequest&) { return {}; }
+inline auth::Target TargetOf(const CreateTenantRequest&) { return {}; }
+inline auth::Target TargetOf(const ListTenantsRequest&) { return {}; }
+inline auth::Target TargetOf(const GetTenantRequest&) { return {}; }
+inline auth::Target TargetOf(const SetTenantRequest&) { return {}; }
+inline auth::Target TargetOf(const DeleteTenantRequest&) { return {}; }
+inline auth::Target TargetOf(const CreateKeyRequest&) { return {}; }
+inline auth::Target TargetOf(const ListKeysRequest&) { return {}; }
+inline auth::Target TargetOf(const DeleteKeyRequest&) { return {}; }
 inline auth::Target TargetOf(const HealthRequest&) { return {}; }
 inline auth::Target TargetOf(const StatsRequest&) { return {}; }
 

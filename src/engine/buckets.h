@@ -41,6 +41,12 @@ class BucketTable {
     const bool is_there = found != buckets_.end() && store::Sees(tenant, found->second.info.owner);
     return is_there ? found->second.id : 0;
   }
+  /// kNone when there is no such bucket.
+  TenantId OwnerOf(std::string_view name) const {
+    base::MutexLock lock(mutex_);
+    const auto found = buckets_.find(name);
+    return found == buckets_.end() ? TenantId::kNone : found->second.info.owner;
+  }
   /// Those that `tenant` is shown, ascending by name.
   std::vector<store::BucketInfo> List(TenantId tenant) const {
     base::MutexLock lock(mutex_);

@@ -10,6 +10,7 @@
 #include "engine/writer.h"
 #include "store/checks.h"
 #include "store/conditions.h"
+#include "store/quota.h"
 #include "store/tenancy.h"
 
 namespace forebay::engine {
@@ -17,7 +18,8 @@ namespace {
 
 using meta::Family;
 
-/// The first transaction of a store: binds the metadata to the devices.
+/// The first transaction of a store, and of one from before the accounts of tenants: binds the metadata to
+/// the devices. The accounts' rows go with it.
 class IdentityTransaction final : public meta::Transaction {
  public:
   explicit IdentityTransaction(const Uuid& store) : store_(store) {}
@@ -26,6 +28,9 @@ class IdentityTransaction final : public meta::Transaction {
     return {};
   }
   bool needs_data_flush() const override { return false; }
+  bool frees_space() const override {
+    return true;
+  }  // no, but it is small, and a store that is full must open
   void Done(const Status& /*outcome*/) override {}
 
  private:
@@ -137,9 +142,10 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_TRY(LoadCounters(*core->meta, *core->commits));
   FB_CO_TRY(LoadBuckets(*core->meta, core->buckets));
   FB_CO_TRY(LoadFreeSpace(*core->meta, core->allocator));
+  FB_CO_TRY(core->commits->tenants().Load(*core->meta));
   // From here on the last commit is witnessed, whatever happens to the log. No commit is in progress yet.
   FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
-  if (!identity.ok())
+  if (!identity.ok() || core->commits->tenants().changed())
     FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
   core->pool = std::make_unique<rt::ThreadPool>(core->lookup_threads, "fb-lookup");
   co_return std::unique_ptr<Engine>(new Engine(std::move(devices), std::move(core)));
@@ -229,6 +235,21 @@ rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, 
   co_return InfoOf(key, newest->version, newest->record);
 }
 
+/// Looks the object up only when the put would be refused if it replaced nothing.
+rt::Task<Status> Engine::CheckPutQuota(const store::Context& context, const std::string& bucket_name,
+                                       uint64_t bucket, const std::string& key, uint64_t size_bytes) {
+  Core& core = *core_;
+  const TenantId owner = core.buckets.OwnerOf(bucket_name);
+  const store::TenantUsage usage = core.commits->tenants().Of(owner);
+  store::UsageChange change = store::UsageChange::Put(size_bytes);
+  if (store::CheckQuota(owner, usage, change).ok()) co_return Status();
+  FB_CO_ASSIGN(const std::optional<NewestVersion> newest,
+               co_await rt::Offload(context.reactor, *core.pool,
+                                    [&core, bucket, key] { return FindNewest(*core.meta, bucket, key); }));
+  if (newest) change.Remove(newest->record.size_bytes);
+  co_return store::CheckQuota(owner, usage, change);
+}
+
 rt::Task<Status> Engine::CheckPutCondition(const store::Context& context, const std::string& bucket_name,
                                            uint64_t bucket, const std::string& key,
                                            const store::Condition& condition) {
@@ -258,6 +279,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::
         "`{}/{}` of {} does not fit on the data devices, which hold {}: add a device", bucket, key,
         base::FormatSize(*options.size_bytes), base::FormatSize(core_->allocator.capacity_bytes()));
   FB_CO_TRY(co_await CheckPutCondition(context, bucket, id, key, options.condition));
+  if (options.size_bytes) FB_CO_TRY(co_await CheckPutQuota(context, bucket, id, key, *options.size_bytes));
   co_return std::make_unique<Writer>(*core_, context.reactor, std::move(bucket), id, std::move(key),
                                      std::move(options));
 }
@@ -281,6 +303,21 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
   FB_CO_TRY(core_->health());
   co_return co_await Commit(*core_, context,
                             MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
+}
+
+// ---- tenants ----
+
+rt::Task<Status> Engine::SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) {
+  FB_CO_TRY(store::CheckDeadline(context, "set quota"));
+  FB_CO_TRY(store::CheckSetQuota(context, tenant, quota));
+  FB_CO_TRY(core_->health());
+  co_return co_await Commit(*core_, context, MakeSetQuota(*core_, tenant, quota));
+}
+
+rt::Task<Result<store::TenantUsage>> Engine::GetTenantUsage(const store::Context& context, TenantId tenant) {
+  FB_CO_TRY(store::CheckDeadline(context, "get tenant usage"));
+  FB_CO_TRY(store::CheckMayAskUsage(context, tenant));
+  co_return core_->commits->tenants().Of(tenant);
 }
 
 store::StoreUsage Engine::usage() const {

@@ -79,6 +79,10 @@ class Engine final : public store::ObjectStore {
   rt::Task<Status> Delete(const store::Context& context, std::string bucket, std::string key,
                           store::Condition condition) override;
 
+  rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override;
+  rt::Task<Result<store::TenantUsage>> GetTenantUsage(const store::Context& context,
+                                                      TenantId tenant) override;
+
   store::StoreUsage usage() const override;
   Status health() const override { return core_->health(); }
 
@@ -94,6 +98,8 @@ class Engine final : public store::ObjectStore {
   /// Null when there is no such object.
   rt::Task<Result<ObjectStatePtr>> Find(const store::Context& context, uint64_t bucket,
                                         const std::string& key);
+  rt::Task<Status> CheckPutQuota(const store::Context& context, const std::string& bucket_name,
+                                 uint64_t bucket, const std::string& key, uint64_t size_bytes);
   rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name,
                                      uint64_t bucket, const std::string& key,
                                      const store::Condition& condition);

@@ -13,6 +13,8 @@
 #include "engine/loader.h"
 #include "engine/rows.h"
 #include "engine/superblock.h"
+#include "engine/tenant_accounts.h"
+#include "store/tenancy.h"
 
 namespace forebay::engine {
 namespace {
@@ -35,6 +37,7 @@ class Checker {
     FB_CO_TRY(CheckFreeSpace());
     FB_CO_TRY(CheckNumbered(Family::kInline, "inline content", inline_versions_));
     FB_CO_TRY(CheckMapRows());
+    FB_CO_TRY(CheckTenants());
     co_return std::move(report_);
   }
 
@@ -71,6 +74,7 @@ class Checker {
   rt::Task<void> VerifyExtent(const ExtentRecord& record, Extent& extent);
   Status CheckObjects();
   Status CheckObject(std::string_view row_key, std::string_view value);
+  void CountObject(uint64_t bucket, uint64_t size_bytes);
   Status CheckInline(const std::string& name, const NewestVersion& version);
   Result<std::vector<Piece>> PiecesOf(const NewestVersion& version);
   void CheckPieces(const std::string& name, const std::vector<Piece>& pieces);
@@ -79,6 +83,7 @@ class Checker {
   Status CheckFreeSpace();
   Status CheckNumbered(Family family, std::string_view what, std::vector<uint64_t>& expected);
   Status CheckMapRows();
+  Status CheckTenants();
 
   rt::Reactor& reactor_;
   Devices& devices_;
@@ -88,7 +93,8 @@ class Checker {
   std::optional<Uuid> store_;
   Counters counters_;
   std::map<uint64_t, std::string> buckets_;          // by id
-  uint64_t system_bucket_ = 0;
+  std::map<uint64_t, TenantId> owners_;              // of buckets, by id
+  TenantUsages usages_;                              // as counted here, without quotas
   std::vector<Extent> extents_;                      // ascending by id
   std::vector<uint64_t> inline_versions_;            // of objects
   std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented versions
@@ -139,11 +145,9 @@ Status Checker::CheckBuckets() {
   return ForEach(Family::kBuckets, [&](std::string_view name, std::string_view value) {
     const Result<BucketRecord> bucket = DecodeBucket(name, value);
     if (!bucket.ok()) return Error(bucket.error());
-    if (bucket->info.owner == TenantId::kSystem) {
-      system_bucket_ = bucket->id;
-    } else {
-      ++report_.buckets;
-    }
+    if (store::CountsAsBucket(bucket->info.owner)) ++report_.buckets;
+    owners_.emplace(bucket->id, bucket->info.owner);
+    ++usages_[bucket->info.owner].buckets;
     if (bucket->id >= counters_.next_bucket)
       Error("bucket `{}` has number {}, which was not given out", name, bucket->id);
     const auto [other, is_new] = buckets_.emplace(bucket->id, name);
@@ -227,10 +231,7 @@ Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
     Error("object `{}`: {}", name, version.error().message());
     return {};
   }
-  if (key->bucket != system_bucket_) {
-    ++report_.objects;
-    report_.object_bytes += version->record.size_bytes;
-  }
+  CountObject(key->bucket, version->record.size_bytes);
   if (version->record.storage == Storage::kInline) return CheckInline(name, *version);
   const Result<std::vector<Piece>> pieces = PiecesOf(*version);
   if (pieces.ok()) {
@@ -239,6 +240,14 @@ Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
     Error("object `{}`: {}", name, pieces.error().message());
   }
   return {};
+}
+
+void Checker::CountObject(uint64_t bucket, uint64_t size_bytes) {
+  const auto owner = owners_.find(bucket);
+  if (owner != owners_.end()) store::AddUsage(store::UsageChange::Put(size_bytes), &usages_[owner->second]);
+  if (owner != owners_.end() && !store::CountsAsBucket(owner->second)) return;
+  ++report_.objects;
+  report_.object_bytes += size_bytes;
 }
 
 Status Checker::CheckInline(const std::string& name, const NewestVersion& version) {
@@ -355,6 +364,27 @@ Status Checker::CheckMapRows() {
     if (found == segments_.end() || name->segment >= found->second)
       Error("map row {} of version {} is left over: no object has it", name->segment, name->version);
   });
+}
+
+Status Checker::CheckTenants() {
+  Result<TenantUsages> accounts = ReadTenants(meta_);
+  if (!accounts.ok()) {
+    if (accounts.status().code() != Code::kDataLoss) return accounts.error();
+    Error(accounts.error());
+    return {};
+  }
+  if (!accounts->contains(TenantId::kRoot)) return {};  // from before there were any: the next start counts
+  for (const auto& [tenant, usage] : usages_) accounts->try_emplace(tenant);
+  for (const auto& [tenant, account] : *accounts) {
+    store::TenantUsage counted = usages_[tenant];
+    counted.quota = account.quota;
+    if (counted == account) continue;
+    Error(
+        "the account of tenant {} says {} objects of {} bytes in {} buckets; there are {} of {} bytes in {}",
+        static_cast<uint64_t>(tenant), account.objects, account.bytes, account.buckets, counted.objects,
+        counted.bytes, counted.buckets);
+  }
+  return {};
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // fsck: proves that a closed store is consistent, or says what is not. It looks at every row: each decodes;
 // each object has the content its record promises; each extent is referred to as often as it counts, lies
 // inside of its device, overlaps no other, and the free-space bitmaps are exactly the union of all extents;
-// no row is left that nothing refers to. With verify_data it also reads every block and compares its
-// checksum. It never changes anything. Reactor-local in the call; memory grows with the number of extents
-// (some 100 bytes each).
+// no row is left that nothing refers to; the accounts of tenants are what their buckets hold. With
+// verify_data it also reads every block and compares its checksum. It never changes anything. Reactor-local
+// in the call; memory grows with the number of extents (some 100 bytes each).
 #pragma once
 
 #include <cstdint>

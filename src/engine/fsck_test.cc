@@ -5,6 +5,7 @@
 
 #include "engine/engine_fixture.h"
 #include "engine/rows.h"
+#include "engine/tenant_accounts.h"
 #include "store/system_records.h"
 
 namespace forebay::engine {
@@ -162,6 +163,31 @@ TEST_F(FsckTest, FindsAMissingSegment) {
   Set(Family::kMaps, key, std::nullopt);
   EXPECT_NE(Errors().find("object `bucket/large`: segment 0 of its map is missing"), std::string::npos)
       << Errors();
+}
+
+TEST_F(FsckTest, FindsAnAccountThatIsNotWhatIsThere) {
+  const std::string root = TenantKey(TenantId::kRoot);
+  store::TenantUsage usage{.objects = 3, .bytes = 14 + 300'000 + (65 << 20), .buckets = 1};
+  usage.quota.max_objects = 1;  // is nobody's business here
+  Set(Family::kSystem, root, EncodeTenant(root, usage));
+  EXPECT_EQ(Errors(), "");
+  usage.bytes += 1;
+  Set(Family::kSystem, root, EncodeTenant(root, usage));
+  const std::string other = TenantKey(TenantId{7});
+  Set(Family::kSystem, other, EncodeTenant(other, {.buckets = 2}));
+  EXPECT_EQ(Errors(),
+            "the account of tenant 1 says 3 objects of 68457455 bytes in 1 buckets; there are 3 of 68457454 "
+            "bytes in 1\n"
+            "the account of tenant 7 says 0 objects of 0 bytes in 2 buckets; there are 0 of 0 bytes in 0\n");
+  Set(Family::kSystem, other, "nonsense");
+  EXPECT_NE(Errors().find("the tenant row 656e67696e652f74656e616e742f0000000000000007 is damaged"),
+            std::string::npos)
+      << Errors();
+}
+
+TEST_F(FsckTest, AStoreFromBeforeThereWereAccountsIsClean) {
+  Set(Family::kSystem, TenantKey(TenantId::kRoot), std::nullopt);
+  EXPECT_EQ(Errors(), "");
 }
 
 TEST_F(FsckTest, FindsObjectsWithoutABucket) {

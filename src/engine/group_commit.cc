@@ -61,6 +61,7 @@ Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch) {
     batch.Put(meta::Family::kSystem, kCountersKey, EncodeCounters(counters_));
     written_counters_ = counters_;
   }
+  tenants_.WriteRows(batch);
   return {};
 }
 

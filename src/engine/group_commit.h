@@ -18,6 +18,7 @@
 #include "engine/allocator.h"
 #include "engine/devices.h"
 #include "engine/superblock.h"
+#include "engine/tenant_accounts.h"
 #include "meta/meta_store.h"
 #include "rt/reactor.h"
 
@@ -42,6 +43,8 @@ class GroupCommit final : public meta::GroupHooks {
   void MarkUsed(const UnitRun& run) { AddChange(run, true); }
   void MarkFree(const UnitRun& run) { AddChange(run, false); }
   const base::Clock& clock() const { return clock_; }
+  /// What tenants store; its rows go with each group.
+  TenantAccounts& tenants() { return tenants_; }
 
   Status FinishGroup(meta::View& view, meta::Batch& batch) override;
   Status FlushData(uint64_t witness, bool data) override;
@@ -82,6 +85,7 @@ class GroupCommit final : public meta::GroupHooks {
   const std::unique_ptr<rt::Reactor> reactor_;  // of the committer's thread
   Counters counters_;
   Counters written_counters_;
+  TenantAccounts tenants_;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Change>> changes_;  // by device and group
   std::atomic<uint64_t> flushes_{0};
   mutable base::Mutex mutex_;

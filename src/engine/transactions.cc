@@ -26,12 +26,13 @@ Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t buc
   return std::optional(CurrentVersion{std::move(row->first), std::move(newest)});
 }
 
-/// The bucket may have been deleted, or even made anew, since the request looked it up.
-Status CheckBucketIsThere(meta::View& view, const std::string& name, uint64_t id) {
+/// The bucket may have been deleted, or even made anew, since the request looked it up. Gives whose it is.
+Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id) {
   FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kBuckets, name));
   if (!row) return store::NoSuchBucket(name);
   FB_ASSIGN(const BucketRecord bucket, DecodeBucket(name, *row));
-  return bucket.id == id ? Status() : store::NoSuchBucket(name);
+  if (bucket.id != id) return store::NoSuchBucket(name);
+  return bucket.info.owner;
 }
 
 /// Takes one version out, with whatever only it refers to.
@@ -110,7 +111,9 @@ class ObjectChange : public meta::Transaction {
     if (!changing_) return;
     changing_ = false;
     core_.cache.EndChange(bucket_, key_, outcome.ok() ? new_state_ : nullptr);
-    if (outcome.ok()) core_.epochs.Retire(removal_.TakeFreed());
+    if (!outcome.ok()) return;
+    core_.epochs.Retire(removal_.TakeFreed());
+    core_.commits->tenants().Publish(owner_);
   }
 
  protected:
@@ -124,13 +127,14 @@ class ObjectChange : public meta::Transaction {
 
   /// Reads the current version and decides. Gives whether there is one.
   Result<bool> PlanRemoval(meta::View& view) {
-    FB_TRY(CheckBucketIsThere(view, bucket_name_, bucket_));
+    FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
     FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
     std::optional<std::string_view> etag;
     if (current && !current->newest.record.delete_marker) etag = current->newest.record.etag;
     FB_TRY(store::CheckCondition(condition_, etag, bucket_name_, key_));
     if (!current) return false;
     FB_TRY(removal_.Plan(view, *current));
+    usage_change_.Remove(current->newest.record.size_bytes);
     return true;
   }
 
@@ -138,6 +142,7 @@ class ObjectChange : public meta::Transaction {
   void BeginChange() {
     changing_ = true;
     core_.cache.BeginChange(bucket_, key_);
+    core_.commits->tenants().Add(owner_, usage_change_);
   }
 
   Core& core_;
@@ -146,6 +151,8 @@ class ObjectChange : public meta::Transaction {
   const std::string key_;
   const store::Condition condition_;
   Removal removal_;
+  TenantId owner_ = TenantId::kNone;
+  store::UsageChange usage_change_;
   ObjectStatePtr new_state_;
 
  private:
@@ -160,7 +167,9 @@ class PutTransaction final : public ObjectChange {
         outcome_(outcome) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
+    usage_change_ = store::UsageChange::Put(request_.size_bytes);
     FB_ASSIGN(const bool replaces, PlanRemoval(view));
+    FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
     BeginChange();
     if (replaces) removal_.Apply(batch, *core_.commits);
     WriteVersion(batch);
@@ -276,12 +285,15 @@ class CreateBucketTransaction final : public meta::Transaction {
     bucket_.id = core_.commits->NextBucket();
     bucket_.info.created = core_.clock.WallNow();
     batch.Put(Family::kBuckets, name, EncodeBucket(name, bucket_));
+    core_.commits->tenants().Add(bucket_.info.owner, {.buckets = 1});
     prepared_ = true;
     return {};
   }
   bool needs_data_flush() const override { return false; }
   void Done(const Status& outcome) override {
-    if (prepared_ && outcome.ok()) core_.buckets.Add(bucket_);
+    if (!prepared_ || !outcome.ok()) return;
+    core_.buckets.Add(bucket_);
+    core_.commits->tenants().Publish(bucket_.info.owner);
   }
 
  private:
@@ -306,20 +318,44 @@ class DeleteBucketTransaction final : public meta::Transaction {
       return Status::FailedPrecondition(
           "bucket `{}` holds objects: delete them first, with: forebay rm {}/KEY", name_, name_);
     batch.Delete(Family::kBuckets, name_);
+    owner_ = bucket.info.owner;
+    core_.commits->tenants().Add(owner_, {.buckets = -1});
     prepared_ = true;
     return {};
   }
   bool needs_data_flush() const override { return false; }
   bool frees_space() const override { return true; }
   void Done(const Status& outcome) override {
-    if (prepared_ && outcome.ok()) core_.buckets.Remove(name_);
+    if (!prepared_ || !outcome.ok()) return;
+    core_.buckets.Remove(name_);
+    core_.commits->tenants().Publish(owner_);
   }
 
  private:
   Core& core_;
   const TenantId tenant_;
   const std::string name_;
+  TenantId owner_ = TenantId::kNone;
   bool prepared_ = false;
+};
+
+class SetQuotaTransaction final : public meta::Transaction {
+ public:
+  SetQuotaTransaction(Core& core, TenantId tenant, store::Quota quota)
+      : core_(core), tenant_(tenant), quota_(quota) {}
+
+  Status Prepare(meta::View& /*view*/, meta::Batch& /*batch*/) override {
+    return core_.commits->tenants().SetQuota(tenant_, quota_);  // the group's batch takes the row
+  }
+  bool needs_data_flush() const override { return false; }
+  void Done(const Status& outcome) override {
+    if (outcome.ok()) core_.commits->tenants().Publish(tenant_);
+  }
+
+ private:
+  Core& core_;
+  const TenantId tenant_;
+  const store::Quota quota_;
 };
 
 }  // namespace
@@ -340,6 +376,10 @@ std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInf
 
 std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, TenantId tenant, std::string name) {
   return std::make_unique<DeleteBucketTransaction>(core, tenant, std::move(name));
+}
+
+std::unique_ptr<meta::Transaction> MakeSetQuota(Core& core, TenantId tenant, store::Quota quota) {
+  return std::make_unique<SetQuotaTransaction>(core, tenant, quota);
 }
 
 }  // namespace forebay::engine

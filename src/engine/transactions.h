@@ -50,4 +50,6 @@ std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_nam
 std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInfo info);
 std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, TenantId tenant, std::string name);
 
+std::unique_ptr<meta::Transaction> MakeSetQuota(Core& core, TenantId tenant, store::Quota quota);
+
 }  // namespace forebay::engine

@@ -10,6 +10,7 @@
 #include "store/conditions.h"
 #include "store/listing.h"
 #include "store/memory_wait.h"
+#include "store/quota.h"
 #include "store/tenancy.h"
 
 namespace forebay::store {
@@ -156,7 +157,7 @@ rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::Put(const Context& 
                                                                  std::string key, PutOptions options) {
   FB_CO_TRY(CheckDeadline(context, "put"));
   FB_CO_TRY(CheckPut(key, options));
-  FB_CO_TRY(CheckPublish(context.tenant, bucket, key, options.condition));
+  FB_CO_TRY(CheckPublish(context.tenant, bucket, key, options));
   co_return std::make_unique<Writer>(*this, std::move(bucket), std::move(key), std::move(options));
 }
 
@@ -184,6 +185,28 @@ rt::Task<Status> MemoryStore::Delete(const Context& context, std::string bucket,
                                      Condition condition) {
   FB_CO_TRY(CheckDeadline(context, "delete"));
   co_return Erase(context.tenant, bucket, key, condition);
+}
+
+rt::Task<Status> MemoryStore::SetQuota(const Context& context, TenantId tenant, Quota quota) {
+  FB_CO_TRY(CheckDeadline(context, "set quota"));
+  FB_CO_TRY(CheckSetQuota(context, tenant, quota));
+  const base::MutexLock lock(mutex_);
+  if (quota == Quota() && !tenants_.contains(tenant)) co_return Status();
+  if (!tenants_.contains(tenant) && tenants_.size() >= base::kMaxTenants) co_return TooManyTenants();
+  tenants_[tenant].quota = quota;
+  co_return Status();
+}
+
+rt::Task<Result<TenantUsage>> MemoryStore::GetTenantUsage(const Context& context, TenantId tenant) {
+  FB_CO_TRY(CheckDeadline(context, "get tenant usage"));
+  FB_CO_TRY(CheckMayAskUsage(context, tenant));
+  const base::MutexLock lock(mutex_);
+  co_return UsageOf(tenant);
+}
+
+TenantUsage MemoryStore::UsageOf(TenantId tenant) const {
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? TenantUsage() : found->second;
 }
 
 StoreUsage MemoryStore::usage() const {
@@ -214,6 +237,7 @@ Status MemoryStore::InsertBucket(BucketInfo bucket) {
   if (CountsAsBucket(bucket.owner) && buckets_.size() - buckets_.count(kSystemBucket) >= base::kMaxBuckets)
     return Status::ResourceExhausted("there are {} buckets, which is the limit; delete one first",
                                      base::kMaxBuckets);
+  AddUsage({.buckets = 1}, &tenants_[bucket.owner]);
   std::string name = bucket.name;
   buckets_.emplace(std::move(name), Bucket{std::move(bucket), {}});
   return {};
@@ -225,18 +249,24 @@ Status MemoryStore::EraseBucket(TenantId tenant, std::string_view name) {
   if (!bucket->objects.empty())
     return Status::FailedPrecondition("bucket `{}` holds {} objects; delete them first", name,
                                       bucket->objects.size());
+  AddUsage({.buckets = -1}, &tenants_[bucket->info.owner]);
   buckets_.erase(buckets_.find(name));
   return {};
 }
 
 Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key,
-                                 const Condition& condition) {
+                                 const PutOptions& options) {
   const base::MutexLock lock(mutex_);
   FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
+  const bool replaces = found != in->objects.end();
   std::optional<std::string_view> etag;
-  if (found != in->objects.end()) etag = found->second->info.etag;
-  return CheckCondition(condition, etag, bucket, key);
+  if (replaces) etag = found->second->info.etag;
+  FB_TRY(CheckCondition(options.condition, etag, bucket, key));
+  if (!options.size_bytes) return {};
+  UsageChange change = UsageChange::Put(*options.size_bytes);
+  if (replaces) change.Remove(found->second->info.size_bytes);
+  return CheckQuota(in->info.owner, UsageOf(in->info.owner), change);
 }
 
 Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket, const PutOptions& options,
@@ -247,9 +277,15 @@ Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket
   const base::MutexLock lock(mutex_);
   FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(info.key);
+  UsageChange change = UsageChange::Put(info.size_bytes);
   std::optional<std::string_view> etag;
-  if (found != in->objects.end()) etag = found->second->info.etag;
+  if (found != in->objects.end()) {
+    etag = found->second->info.etag;
+    change.Remove(found->second->info.size_bytes);
+  }
   FB_TRY(CheckCondition(options.condition, etag, bucket, info.key));
+  FB_TRY(CheckQuota(in->info.owner, UsageOf(in->info.owner), change));
+  AddUsage(change, &tenants_[in->info.owner]);
   info.version = ++last_version_;
   info.etag = options.etag.empty() ? DefaultETag(info.version, info.crc32c) : options.etag;
   info.modified = clock_.WallNow();
@@ -269,6 +305,9 @@ Status MemoryStore::Erase(TenantId tenant, std::string_view bucket, std::string_
   FB_TRY(CheckCondition(condition, found->second->info.etag, bucket, key));
   erased = std::move(found->second);
   in->objects.erase(found);
+  UsageChange change;
+  change.Remove(erased->info.size_bytes);
+  AddUsage(change, &tenants_[in->info.owner]);
   return {};
 }
 

@@ -40,6 +40,8 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<ListPage>> List(const Context& context, std::string bucket, ListOptions options) override;
   rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key,
                           Condition condition) override;
+  rt::Task<Status> SetQuota(const Context& context, TenantId tenant, Quota quota) override;
+  rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) override;
   /// Of the arena, with everything else that lives in it.
   StoreUsage usage() const override;
   Status health() const override { return {}; }
@@ -72,7 +74,7 @@ class MemoryStore final : public ObjectStore {
   Status EraseBucket(TenantId tenant, std::string_view name) FB_EXCLUDES(mutex_);
   /// Whether a put could be published now.
   Status CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key,
-                      const Condition& condition) FB_EXCLUDES(mutex_);
+                      const PutOptions& options) FB_EXCLUDES(mutex_);
   Result<ObjectInfo> Publish(TenantId tenant, std::string_view bucket, const PutOptions& options,
                              Version version) FB_EXCLUDES(mutex_);
   Status Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition)
@@ -80,10 +82,13 @@ class MemoryStore final : public ObjectStore {
   Result<ListPage> ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options)
       FB_EXCLUDES(mutex_);
 
+  TenantUsage UsageOf(TenantId tenant) const FB_REQUIRES(mutex_);
+
   base::Arena& arena_;
   const base::Clock& clock_;
   base::Mutex mutex_;
   std::map<std::string, Bucket, std::less<>> buckets_ FB_GUARDED_BY(mutex_);
+  std::map<TenantId, TenantUsage> tenants_ FB_GUARDED_BY(mutex_);
   uint64_t last_version_ FB_GUARDED_BY(mutex_) = 0;
 };
 

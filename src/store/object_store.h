@@ -93,7 +93,8 @@ class ObjectWriter {
   virtual rt::Task<Status> Write(const Context& context, base::Buffer data) = 0;
   /// Publishes. With `crc32c`, the content's checksum is compared first: DataLoss when it differs and nothing is stored.
   /// AlreadyExists (if-absent) or FailedPrecondition (if-match) when the condition does not hold; NotFound when
-  /// if-match names a missing object. After ok the object is durable (durable bucket) and visible to every later call.
+  /// if-match names a missing object. ResourceExhausted when it would bring the bucket's owner above its quota;
+  /// an overwrite counts by the difference. After ok the object is durable (durable bucket) and visible to every later call.
   virtual rt::Task<Result<ObjectInfo>> Commit(const Context& context, std::optional<uint32_t> crc32c) = 0;
 };
 
@@ -137,6 +138,22 @@ struct StoreUsage {
   uint64_t device_flushes = 0;
 };
 
+/// What a tenant may store; 0 is no limit.
+struct Quota {
+  uint64_t max_bytes = 0;
+  uint64_t max_objects = 0;
+  friend bool operator==(const Quota&, const Quota&) = default;
+};
+
+/// What is stored in the buckets of a tenant, exact as of the last acknowledged change.
+struct TenantUsage {
+  uint64_t objects = 0;  // current versions
+  uint64_t bytes = 0;    // of their content
+  uint64_t buckets = 0;
+  Quota quota{};  // that it is held to
+  friend bool operator==(const TenantUsage&, const TenantUsage&) = default;
+};
+
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -150,7 +167,8 @@ class ObjectStore {
   /// All that the context's tenant sees but the system's own, ascending by name.
   virtual rt::Task<Result<std::vector<BucketInfo>>> ListBuckets(const Context& context) = 0;
 
-  /// NotFound for the bucket. The condition is only looked at by Commit (and, as a courtesy, here).
+  /// NotFound for the bucket; ResourceExhausted at the quota of the bucket's owner. Condition and quota are
+  /// decided by Commit; here they are looked at as a courtesy, the quota when the size is known.
   virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> Put(const Context& context, std::string bucket,
                                                               std::string key, PutOptions options) = 0;
   /// The current version. NotFound; FailedPrecondition when the condition (if-match) does not hold.
@@ -160,6 +178,13 @@ class ObjectStore {
   virtual rt::Task<Result<ListPage>> List(const Context& context, std::string bucket, ListOptions options) = 0;
   /// NotFound; FailedPrecondition (if-match).
   virtual rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key, Condition condition) = 0;
+
+  /// Of all that the tenant owns, whoever stores it. Above the quota nothing is deleted, and whatever makes the
+  /// usage smaller is taken. PermissionDenied unless root or the system asks; InvalidArgument,
+  /// ResourceExhausted (kMaxTenants).
+  virtual rt::Task<Status> SetQuota(const Context& context, TenantId tenant, Quota quota) = 0;
+  /// All zero for a tenant that never had anything. PermissionDenied to other tenants.
+  virtual rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) = 0;
 
   virtual StoreUsage usage() const = 0;
   /// Why nothing can be written; ok while it can.

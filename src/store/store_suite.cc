@@ -19,6 +19,11 @@ testing::AssertionResult Is(const Status& status, Code code) {
   return testing::AssertionFailure() << "expected " << CodeName(code) << ", got " << status.ToString();
 }
 
+std::ostream& operator<<(std::ostream& out, const TenantUsage& usage) {
+  return out << fmt::format("{} objects of {} bytes in {} buckets, at most {} of {}", usage.objects,
+                            usage.bytes, usage.buckets, usage.quota.max_objects, usage.quota.max_bytes);
+}
+
 std::string MakeContent(uint64_t seed, size_t size) {
   std::string content(size, '\0');
   base::SeededRandom(seed).Fill(std::as_writable_bytes(std::span(content.data(), content.size())));

@@ -57,6 +57,8 @@ testing::AssertionResult Is(const Result<T>& result, Code code) {
   return Is(result.status(), code);
 }
 
+std::ostream& operator<<(std::ostream& out, const TenantUsage& usage);
+
 /// `size` bytes that depend on the seed.
 std::string MakeContent(uint64_t seed, size_t size);
 /// FOREBAY_SEED, or `otherwise`; recorded as a property of the running test.

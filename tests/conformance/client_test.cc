@@ -47,6 +47,14 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         log_(base::Log::Discard()),
         audit_(*log_, clock_),
         store_(*arena_, clock_),
+        records_(store_),
+        sealer_(credentials_.secret, random_),
+        tenants_({.store = store_, .records = records_, .clock = clock_, .home = thread_->reactor()}),
+        keys_({.records = records_,
+               .sealer = sealer_,
+               .clock = clock_,
+               .random = random_,
+               .home = thread_->reactor()}),
         sessions_(clock_, random_),
         authenticator_(
             [this](std::string_view id) {
@@ -56,9 +64,9 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
     char pattern[] = "/tmp/forebay-client-test-XXXXXX";
     directory_ = mkdtemp(pattern);
     EXPECT_EQ(credentials_.Save(directory_ + "/credentials", random_).ToString(), "OK");
-    keys_ = *auth::KeyRing::Open(directory_ + "/signing-keys", clock_, random_);
+    signing_keys_ = *auth::KeyRing::Open(directory_ + "/signing-keys", clock_, random_);
     authority_ = std::make_unique<control::CapabilityAuthority>(
-        control::CapabilityAuthority::Parts{.keys = *keys_,
+        control::CapabilityAuthority::Parts{.keys = *signing_keys_,
                                             .sessions = sessions_,
                                             .records = records_,
                                             .clock = trusted_clock_,
@@ -87,6 +95,8 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
          .capabilities = *authority_,
          .audit = audit_,
          .random = random_,
+         .tenants = tenants_,
+         .keys = keys_,
          .reactors = {&thread_->reactor()},
          .clock = clock_,
          .log = *log_});
@@ -121,9 +131,12 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   auth::Audit audit_;
   store::MemoryStore store_;
   auth::TrustedClock trusted_clock_{clock_};
+  store::SystemRecords records_;
+  const auth::Sealer sealer_;
+  control::TenantRegistry tenants_;
+  control::AccessKeys keys_;
   auth::SessionTable sessions_;
-  std::unique_ptr<auth::KeyRing> keys_;
-  store::SystemRecords records_{store_};
+  std::unique_ptr<auth::KeyRing> signing_keys_;
   std::unique_ptr<control::CapabilityAuthority> authority_;
   auth::RpcAuthenticator authenticator_;
   std::unique_ptr<native::Server> data_;

@@ -86,6 +86,25 @@ void CheckListing(Lab& lab, const Contents& contents, uint32_t page, std::vector
     if (!contents.contains(key)) violations.push_back(key + " is listed and cannot be read");
 }
 
+/// The owner's account says what is there, and that is within the quota.
+void CheckUsage(Lab& lab, const Contents& contents, std::vector<std::string>& violations) {
+  const store::Context context = lab.context();
+  const Result<store::TenantUsage> usage = lab.Run(lab.engine().GetTenantUsage(context, Lab::kOwner));
+  if (!usage.ok()) {
+    violations.push_back("the owner's usage cannot be read: " + usage.status().ToString());
+    return;
+  }
+  uint64_t bytes = 0;
+  for (const auto& [key, info] : contents) bytes += info.size_bytes;
+  if (usage->objects != contents.size() || usage->bytes != bytes || usage->buckets != 1)
+    violations.push_back(fmt::format("the account says {} objects of {} bytes in {} buckets; there are {} of {} in 1",
+                                     usage->objects, usage->bytes, usage->buckets, contents.size(), bytes));
+  const store::Quota& quota = usage->quota;
+  if ((quota.max_objects != 0 && contents.size() > quota.max_objects) || (quota.max_bytes != 0 && bytes > quota.max_bytes))
+    violations.push_back(fmt::format("{} objects of {} bytes are more than the quota of {} of {}", contents.size(), bytes,
+                                     quota.max_objects, quota.max_bytes));
+}
+
 }  // namespace
 
 Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vector<std::string>& violations) {
@@ -111,6 +130,7 @@ Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vecto
   CheckListing(lab, contents, page, violations);
   if (const uint64_t used = lab.engine().usage().used_bytes; used != used_bytes)
     violations.push_back(fmt::format("{} bytes are in use and the objects need {}", used, used_bytes));
+  CheckUsage(lab, contents, violations);
   return contents;
 }
 

@@ -33,8 +33,8 @@ rt::Task<Result<std::vector<store::ObjectInfo>>> ListAll(Lab& lab, uint32_t limi
 using Contents = std::map<std::string, store::ObjectInfo>;
 
 /// Reads everything that is there, and compares: each key of the oracle holds what it may, every object is whole, the
-/// listing is exactly what can be read, and the space in use is exactly what the objects need. What is wrong goes to
-/// `violations`. Nothing is settled.
+/// listing is exactly what can be read, the space in use is exactly what the objects need, and the owner's account says
+/// exactly what is there, within its quota. What is wrong goes to `violations`. Nothing is settled.
 Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vector<std::string>& violations);
 /// What was found is from now on what is expected.
 void SettleContents(const Contents& contents, Oracle& oracle);

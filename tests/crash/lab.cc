@@ -53,7 +53,8 @@ Status Lab::Make() {
   PlugIn(device::PowerSwitch::kForever);
   FB_TRY(Open());
   const store::Context here = context();
-  FB_TRY(Run(engine_->CreateBucket(here, {.name = kBucket})));
+  FB_TRY(Run(engine_->CreateBucket(here, {.name = kBucket, .owner = kOwner})));
+  FB_TRY(Run(engine_->SetQuota(here, kOwner, options_.quota)));
   Close();
   made_ = true;
   return Crash(random);

@@ -48,12 +48,14 @@ struct LabOptions {
   FileSpace* space = nullptr;                ///< borrowed; null: as much as there is
   device::FaultPlan* faults = nullptr;       ///< borrowed; of all devices together, once the store is made
   bool failed_flush_drops = false;           ///< a flush that fails loses what it should have made durable
+  store::Quota quota{};                      ///< of the tenant that owns the bucket
   bool memory_metadata = false;              ///< the twin instead of RocksDB: thousands of openings are cheap
 };
 
 class Lab {
  public:
   static constexpr const char* kBucket = "bucket";
+  static constexpr TenantId kOwner{3};  ///< of the bucket
 
   explicit Lab(LabOptions options);
   ~Lab();

@@ -44,12 +44,16 @@ class PowerCut {
     // Some stores are so small that puts are refused all the time, some so large that they are zeroed ahead.
     const uint64_t dice = random.Below(12);
     const uint64_t device_mib = dice == 0 ? 128 * options.devices : dice < 4 ? 6 : 24;
+    // Half of the stores have a quota that the stream runs into all the time.
+    store::Quota quota;
+    if (random.Below(2) == 0) quota = {.max_bytes = base::kMiB + random.Below(base::kMiB), .max_objects = 8};
     return {.directory = Lab::ScratchDirectory(fmt::format("cut-{}", options.seed)),
             .devices = options.devices,
             .device_bytes = device_mib / options.devices * base::kMiB,
             .write_buffer_bytes = tables ? 512 * base::kKiB : 16 * base::kMiB,
             .settle = std::chrono::milliseconds(random.Below(2) == 0 ? 1 : 1000),
-            .mutant = options.mutant};
+            .mutant = options.mutant,
+            .quota = quota};
   }
 
   bool Fine() const { return report_.violations.empty(); }

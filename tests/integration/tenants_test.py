@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants, quotas and access keys as an operator uses them: commands, restarts, kill -9 at the quota."""
+
+import random
+import subprocess
+
+import forebay_process
+from forebay_process import ForebayTest, seed, sized
+
+
+class TenantTest(ForebayTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start_server(size="512MiB")
+
+    def tenant(self, name):
+        return self.forebay("tenant", "show", name, "--json").json
+
+    def put(self, name, size, **more):
+        return self.forebay("put", "-", name, input=size * b"x", **more)
+
+    def start_put(self, name, size):
+        """A put that goes on while the test does."""
+        source = self.directory / f"content-{size}"
+        source.write_bytes(size * b"x")
+        return self.start_command("put", source, name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def test_create_show_set_list_remove(self):
+        made = self.forebay("tenant", "create", "alice", "--max-bytes", "1MiB", "--json").json
+        self.assertEqual((made["id"], made["name"], made["max_bytes"], made["max_objects"]), (3, "alice", 1 << 20, 0))
+        self.assertRegex(made["created"], r"\A2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
+        self.forebay("tenant", "create", "bob", "--rate", "100MiB", "--operations", "1000", "--transfers", "8")
+        self.assertEqual(self.forebay("tenant", "ls").lines,
+                         ["3 alice: 0 buckets, 0 objects, 0 B of at most 1.0 MiB", "4 bob: 0 buckets, 0 objects, 0 B"])
+        changed = self.forebay("tenant", "set", "4", "--max-objects", "2", "--operations", "0", "--json").json
+        self.assertEqual((changed["max_objects"], changed["bytes_per_s"], changed["operations_per_s"], changed["transfers"]),
+                         (2, 100 << 20, 0, 8))
+        self.fails("tenant", "create", "bob", saying=["bob", "exists"])
+        self.fails("tenant", "create", "Bob", status=2, saying="Bob")
+        self.fails("tenant", "create", "carol", "--max-bytes", "lots", status=2, saying=["--max-bytes", "lots"])
+        self.fails("tenant", "show", "carol", saying=["carol", "forebay tenant ls"])
+        self.fails("tenant", "rm", "root", saying="root")
+        self.forebay("tenant", "rm", "bob")
+        self.server.restart()
+        self.assertEqual([one["name"] for one in self.forebay("tenant", "ls", "--json").json_lines], ["alice"])
+        self.assertEqual(self.forebay("tenant", "create", "bob", "--json").json["id"], 5, "numbers are not used again")
+
+    def test_the_quota_is_held_and_says_the_way_out(self):
+        self.forebay("tenant", "create", "alice", "--max-bytes", "100000", "--max-objects", "3")
+        self.forebay("bucket", "create", "hers", "--tenant", "alice")
+        self.fails("bucket", "create", "his", "--tenant", "bob", saying="bob")
+        self.put("hers/a", 60_000)
+        self.fails("put", "-", "hers/b", input=50_000 * b"x", saying=["tenant 3", "100000", "forebay tenant set 3 --max-bytes"])
+        self.fails("stat", "hers/b", saying="hers/b")
+        self.put("hers/a", 100_000)
+        self.put("hers/empty", 0)
+        self.put("hers/empty2", 0)
+        self.fails("put", "-", "hers/empty3", input=b"", saying=["3 objects", "forebay tenant set 3 --max-objects"])
+        shown = self.tenant("alice")
+        self.assertEqual((shown["buckets"], shown["objects"], shown["bytes"]), (1, 3, 100_000))
+        self.forebay("bucket", "create", "mine")
+        self.put("mine/large", 200_000)
+        self.assertEqual(self.tenant("root")["bytes"], 200_000)
+        self.forebay("rm", "hers/a")
+        self.put("hers/b", 50_000)
+        self.forebay("tenant", "set", "alice", "--max-objects", "0", "--max-bytes", "0")
+        self.put("hers/c", 500_000)
+        self.fails("tenant", "rm", "alice", saying=["owns 1 buckets", "forebay bucket rm"])
+        self.assertEqual(self.server.terminate(), 0)
+        self.forebay("fsck", self.server.store)
+        self.server.start()
+        self.assertEqual(self.tenant("alice")["bytes"], 550_000)
+
+    def test_the_servers_own_bucket_is_out_of_reach(self):
+        self.forebay("tenant", "create", "alice")
+        self.assertEqual(self.forebay("bucket", "ls").lines, [])
+        for command in (("ls", "_forebay"), ("bucket", "create", "_forebay"), ("cat", "_forebay/tenant/0000000000000003")):
+            self.fails(*command, status=2, saying="_forebay")
+        self.fails("bucket", "rm", "_forebay", saying="_forebay")
+
+    def test_a_keys_secret_is_shown_once(self):
+        self.forebay("tenant", "create", "alice")
+        made = self.forebay("key", "create", "alice", "--json").json
+        self.assertRegex(made["id"], r"\AFB[A-Z2-9]{18}\Z")
+        self.assertRegex(made["secret"], r"\A[0-9a-f]{64}\Z")
+        other = self.forebay("key", "create", "alice")
+        self.assertIn("not shown again", other.errors)
+        for options in ((), ("alice",), ("--json",)):
+            listed = self.forebay("key", "ls", *options).text
+            self.assertEqual(listed.count("FB"), 2)
+            self.assertNotIn(made["secret"], listed)
+        self.forebay("key", "rm", made["id"])
+        self.fails("key", "rm", made["id"], saying=made["id"])
+        self.forebay("tenant", "rm", "alice")
+        self.assertEqual(self.forebay("key", "ls").lines, [])
+        self.assertEqual(self.server.terminate(), 0)
+        at_rest = b"".join(path.read_bytes() for path in (self.server.store / "meta").iterdir() if path.is_file())
+        for form in (made["secret"].encode(), bytes.fromhex(made["secret"])):
+            self.assertNotIn(form, at_rest)
+
+    def test_usage_is_exact_after_kill_9(self):
+        dice = random.Random(seed())
+        self.forebay("tenant", "create", "alice", "--max-objects", "12", "--max-bytes", "400000")
+        self.forebay("bucket", "create", "hers", "--tenant", "alice")
+        for _ in range(sized(12, 4)):
+            puts = [self.start_put(f"hers/{dice.randrange(20)}", dice.randrange(90_000)) for _ in range(6)]
+            for _ in range(dice.randrange(4)):
+                self.forebay("rm", f"hers/{dice.randrange(20)}", status=None)
+            self.server.kill()
+            for put in puts:
+                put.kill()
+            self.forebay("fsck", self.server.store)
+            self.server.start()
+            sizes = [one["size_bytes"] for one in self.forebay("ls", "hers", "-r", "--json").json_lines]
+            shown = self.tenant("alice")
+            self.assertEqual((shown["objects"], shown["bytes"]), (len(sizes), sum(sizes)))
+            self.assertLessEqual(len(sizes), 12)
+            self.assertLessEqual(sum(sizes), 400_000)
+
+
+if __name__ == "__main__":
+    forebay_process.main()
