@@ -41,7 +41,7 @@ void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat,
 void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
-void AddCertsCommands(CLI::App& root, Invocation& invocation);  // certs init, server, client, show
+void AddCertsCommands(CLI::App& root, Invocation& invocation);      // certs init, server, client, show
 void AddDoctorCommand(CLI::App& root, Invocation& invocation);
 
 }  // namespace forebay::app

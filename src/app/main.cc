@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
   CLI::App root{
       "Forebay: an RDMA-first object store and storage front for GPU clusters.\n"
       "Objects are written BUCKET/KEY. `forebay serve DIR` starts a server; the other commands find it by\n"
-      "--server/--credentials/--tls, FOREBAY_SERVER/FOREBAY_CREDENTIALS/FOREBAY_TLS, or the profile that the server\n"
+      "--server/--credentials/--tls, FOREBAY_SERVER/FOREBAY_CREDENTIALS/FOREBAY_TLS, or the profile that the "
+      "server\n"
       "wrote."};
   root.name("forebay");
   root.require_subcommand(1);
@@ -25,8 +26,9 @@ int main(int argc, char** argv) {
   root.add_option("--server", invocation.flags.server, "Control address of the server, HOST:PORT");
   root.add_option("--credentials", invocation.flags.credentials,
                   "Credentials file (a store's own is DIR/credentials)");
-  root.add_option("--tls", invocation.flags.tls,
-                  "Directory with ca.crt, tls.crt and tls.key (`forebay certs` makes it): mutual TLS with the server");
+  root.add_option(
+      "--tls", invocation.flags.tls,
+      "Directory with ca.crt, tls.crt and tls.key (`forebay certs` makes it): mutual TLS with the server");
   root.add_option(
       "--fabric", invocation.fabric,
       "How payload moves: a name that `forebay doctor` shows (default: FOREBAY_FABRIC, else the best "
