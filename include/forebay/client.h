@@ -35,8 +35,8 @@ struct ClientOptions {
   unsigned connections = 1;      ///< data connections, 1 to 64; calls are spread over them
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
   std::string fabric;  ///< how payload moves: "tcp", say (docs/fabric.md). Empty: the best that both sides have
-  /// A directory with ca.crt, tls.crt and tls.key, read once: mutual TLS with the server, whose certificate must name
-  /// the host of `server`. Empty: no TLS
+  /// A directory with ca.crt, tls.crt and tls.key, read once: mutual TLS with the server, whose certificate
+  /// must name the host of `server`. Empty: no TLS
   std::string tls_directory;
 };
 

@@ -47,15 +47,17 @@ Status MakeDirectory(const std::string& path, bool may_exist) {
   if (errno == EEXIST && may_exist) return {};
   if (errno == EEXIST)
     return Status::AlreadyExists(
-        "{} is there already, and no certificate is overwritten; make the new one elsewhere with --out, then move it",
+        "{} is there already, and no certificate is overwritten; make the new one elsewhere with --out, then "
+        "move it",
         path);
   return Status::FromErrno(errno, "make the directory " + path);
 }
 
 Status Init(const CertsArguments& arguments) {
   const std::string& directory = arguments.directory;
-  FB_ASSIGN(const auth::CertifiedKey authority,
-            auth::MakeAuthority(arguments.authority_name, arguments.authority_days, base::SystemClock().WallNow()));
+  FB_ASSIGN(
+      const auth::CertifiedKey authority,
+      auth::MakeAuthority(arguments.authority_name, arguments.authority_days, base::SystemClock().WallNow()));
   FB_TRY(MakeDirectory(directory, true));
   FB_TRY(authority.key_pem.SaveNew(directory + "/ca.key"));
   return SaveCertificate(directory + "/ca.crt", authority.certificate_pem);
@@ -82,7 +84,8 @@ Result<std::string> IssueLeaf(const CertsArguments& arguments) {
   FB_ASSIGN(authority.key_pem, auth::PrivateText::Load(arguments.directory + "/ca.key"));
   FB_ASSIGN(const auth::CertifiedKey leaf, auth::Issue(authority, request, base::SystemClock().WallNow()));
   std::string out = arguments.out;
-  if (out.empty()) out = fmt::format("{}/{}-{}", arguments.directory, server ? "server" : "client", request.name);
+  if (out.empty())
+    out = fmt::format("{}/{}-{}", arguments.directory, server ? "server" : "client", request.name);
   FB_TRY(MakeDirectory(out, false));
   const Status saved = SaveLeaf(out, authority.certificate_pem, leaf);
   if (saved.ok()) return out;
@@ -94,16 +97,15 @@ Result<std::string> IssueLeaf(const CertsArguments& arguments) {
 int RunInit(const CertsArguments& arguments, const Invocation& invocation) {
   const Status made = Init(arguments);
   if (!made.ok()) {
-    const std::string_view way = made.code() == Code::kNotFound
-                                     ? "; its parent must exist"
-                                     : "";
+    const std::string_view way = made.code() == Code::kNotFound ? "; its parent must exist" : "";
     return Fail(std::string(made.message()) + std::string(way));
   }
   if (invocation.json)
     fmt::print("{}\n", ToJson({{"authority", arguments.directory}}));
   else
-    fmt::print("made an authority in {0}; whoever has {0}/ca.key can make certificates: keep it off the servers\n",
-               arguments.directory);
+    fmt::print(
+        "made an authority in {0}; whoever has {0}/ca.key can make certificates: keep it off the servers\n",
+        arguments.directory);
   return kDone;
 }
 
@@ -116,8 +118,9 @@ int RunIssue(const CertsArguments& arguments, const Invocation& invocation) {
   if (invocation.json)
     fmt::print("{}\n", ToJson({{"tls", *made}}));
   else
-    fmt::print("made {0}: give it to {1} with --tls {0}\n", *made,
-               arguments.request.use == auth::CertificateUse::kServer ? "the server" : "the client's commands");
+    fmt::print(
+        "made {0}: give it to {1} with --tls {0}\n", *made,
+        arguments.request.use == auth::CertificateUse::kServer ? "the server" : "the client's commands");
   return kDone;
 }
 
@@ -142,7 +145,8 @@ void Print(const std::string& path, const auth::CertificateInfo& info, bool json
                                {"sha256", info.sha256}}));
     return;
   }
-  fmt::print("{}\n  subject  {}\n  issuer   {}\n  use      {}\n", path, info.subject, info.issuer, UseOf(info));
+  fmt::print("{}\n  subject  {}\n  issuer   {}\n  use      {}\n", path, info.subject, info.issuer,
+             UseOf(info));
   if (!info.hosts.empty()) fmt::print("  hosts    {}\n", hosts);
   fmt::print("  from     {}\n  until    {}{}\n  sha256   {}\n", auth::FormatCertificateTime(info.not_before),
              auth::FormatCertificateTime(info.not_after), expired ? " (expired)" : "", info.sha256);
@@ -177,14 +181,18 @@ void AddIssueCommand(CLI::App& certs, Invocation& invocation, auth::CertificateU
              : "Make a client's certificate: the directory for --tls of the other commands");
   command->add_option("directory", arguments->directory, "The authority's directory")->required();
   if (server) {
-    command->add_option("--host", arguments->request.hosts,
-                        "A name or address by which clients reach it; may be repeated (localhost is always in it)")
-        ->required();
+    command
+        ->add_option(
+            "--host", arguments->request.hosts,
+            "A name or address by which clients reach it; may be repeated (localhost is always in it)")
+        ->required()
+        ->allow_extra_args(false);
   } else {
     command->add_option("--name", arguments->request.name, "Who it is for")->required();
   }
-  command->add_option("--out", arguments->out,
-                      fmt::format("The directory to make (default: DIRECTORY/{}-NAME)", server ? "server" : "client"));
+  command->add_option(
+      "--out", arguments->out,
+      fmt::format("The directory to make (default: DIRECTORY/{}-NAME)", server ? "server" : "client"));
   command->add_option("--days", arguments->request.days, "How long it is good (default 365)");
   command->callback([arguments, &invocation] {
     invocation.run = [arguments, &invocation] { return RunIssue(*arguments, invocation); };
@@ -211,7 +219,8 @@ void AddCertsCommands(CLI::App& root, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   CLI::App* show = certs->add_subcommand("show", "Say what certificates are for, and until when");
   show->add_option("path", *path, "A directory of certificates, or one file")->required();
-  show->callback([path, &invocation] { invocation.run = [path, &invocation] { return RunShow(*path, invocation); }; });
+  show->callback(
+      [path, &invocation] { invocation.run = [path, &invocation] { return RunShow(*path, invocation); }; });
 }
 
 }  // namespace forebay::app

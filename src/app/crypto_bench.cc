@@ -31,7 +31,9 @@ struct Cost {
   size_t bytes = 0;
   double seconds = 0;  // each time
 
-  double seconds_per_gib() const { return seconds * static_cast<double>(base::kGiB) / static_cast<double>(bytes); }
+  double seconds_per_gib() const {
+    return seconds * static_cast<double>(base::kGiB) / static_cast<double>(bytes);
+  }
 };
 
 /// The mean over half a second. `function` gives ok while it works.
@@ -57,7 +59,9 @@ Result<Cost> CostOfMac() {
               message[0] = tag[0];  // so that the work is needed
               return Status();
             }));
-  return Cost{.what = fmt::format("MAC of a message of {} bytes", kMessageBytes), .bytes = kMessageBytes, .seconds = seconds};
+  return Cost{.what = fmt::format("MAC of a message of {} bytes", kMessageBytes),
+              .bytes = kMessageBytes,
+              .seconds = seconds};
 }
 
 /// Both ends of a connection that exists in memory only.
@@ -88,8 +92,10 @@ struct TlsPair {
   }
 };
 
-Result<auth::TlsFiles> FilesOf(const auth::CertifiedKey& authority, auth::CertificateUse use, base::WallTime now) {
-  FB_ASSIGN(auth::CertifiedKey leaf, auth::Issue(authority, {.name = "bench", .hosts = {"bench"}, .use = use}, now));
+Result<auth::TlsFiles> FilesOf(const auth::CertifiedKey& authority, auth::CertificateUse use,
+                               base::WallTime now) {
+  FB_ASSIGN(auth::CertifiedKey leaf,
+            auth::Issue(authority, {.name = "bench", .hosts = {"bench"}, .use = use}, now));
   auth::TlsFiles files;
   files.directory = "memory";
   files.authority_pem = authority.certificate_pem;
@@ -126,7 +132,9 @@ Result<Cost> CostOfTls(size_t bytes) {
   FB_ASSIGN(const TlsPair pair, TlsPair::Make());
   Bytes from(bytes), to(bytes);
   FB_ASSIGN(const double seconds, SecondsOf([&] { return pair.Move(from, to); }));
-  return Cost{.what = fmt::format("TLS of {}, both ends", base::FormatSize(bytes)), .bytes = bytes, .seconds = seconds};
+  return Cost{.what = fmt::format("TLS of {}, both ends", base::FormatSize(bytes)),
+              .bytes = bytes,
+              .seconds = seconds};
 }
 
 void Print(const Cost& cost, bool json) {
@@ -165,7 +173,8 @@ int RunCryptoBench(const Invocation& invocation) {
 }  // namespace
 
 void AddCryptoBench(CLI::App& bench, Invocation& invocation) {
-  CLI::App* command = bench.add_subcommand("crypto", "What MACs and TLS cost, by themselves, on one core; no server needed");
+  CLI::App* command =
+      bench.add_subcommand("crypto", "What MACs and TLS cost, by themselves, on one core; no server needed");
   command->callback([&invocation] { invocation.run = [&invocation] { return RunCryptoBench(invocation); }; });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ListenRules: where a server may listen, given what is encrypted and what it was told to leave in the clear. On
-// loopback anything goes; beyond it the control plane needs TLS or two flags, and each way of the data plane TLS
-// or one. Immutable; thread-safe.
+// ListenRules: where a server may listen, given what is encrypted and what it was told to leave in the clear.
+// On loopback anything goes; beyond it the control plane needs TLS or two flags, and each way of the data
+// plane TLS or one. Immutable; thread-safe.
 #pragma once
 
 #include <string>

@@ -53,7 +53,8 @@ TEST(ListenRulesTest, DataBeyondLoopbackIsEncryptedOrAllowedInTheClear) {
 TEST(ListenRulesTest, FlagsThatContradictEachOther) {
   for (const ListenRules& rules : {kNothing, kTls, kPlainData, kPlainBoth}) EXPECT_TRUE(rules.Check().ok());
   EXPECT_TRUE(Says(ListenRules{.plaintext_control = true}.Check(), "only with --allow-plaintext"));
-  EXPECT_TRUE(Says((ListenRules{.tls = true, .plaintext_data = true, .plaintext_control = true}.Check()), "--tls"));
+  EXPECT_TRUE(
+      Says((ListenRules{.tls = true, .plaintext_data = true, .plaintext_control = true}.Check()), "--tls"));
 }
 
 TEST(ListenRulesTest, WhatIsNoAddressIsRefused) {

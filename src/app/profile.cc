@@ -110,7 +110,8 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
     }
   }
   // Whether there is TLS is a matter of that server, and not of another one.
-  if (resolved.tls.empty() && (resolved.server.empty() || resolved.server == saved.server)) resolved.tls = saved.tls;
+  if (resolved.tls.empty() && (resolved.server.empty() || resolved.server == saved.server))
+    resolved.tls = saved.tls;
   resolved.server = FirstNonEmpty(resolved.server, saved.server, std::string(kDefaultServer));
   if (!identified) resolved.credentials = saved.credentials;
   if (resolved.credentials.empty() && resolved.capability.empty())

@@ -110,7 +110,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
 
   if (!invocation.flags.tls.empty())
-    arguments.options.tls_directory = std::filesystem::absolute(invocation.flags.tls).lexically_normal().string();
+    arguments.options.tls_directory =
+        std::filesystem::absolute(invocation.flags.tls).lexically_normal().string();
   if (const Status valid = CheckServeOptions(arguments.options); !valid.ok())
     return RefuseUsage(valid.message());
 

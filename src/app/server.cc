@@ -118,8 +118,8 @@ Status CheckServeOptions(const ServeOptions& options) {
   FB_TRY(RulesOf(options).Check());
   FB_TRY(RulesOf(options).CheckControl(options.listen));
   FB_ASSIGN(const std::string data, DataListenAddress(options));
-  FB_TRY(RulesOf(options).CheckData(options.data_listen.empty() ? "--listen with data at" : "--data-listen", data,
-                                    !options.tls_directory.empty()));
+  FB_TRY(RulesOf(options).CheckData(options.data_listen.empty() ? "--listen with data at" : "--data-listen",
+                                    data, !options.tls_directory.empty()));
   FB_TRY(CheckFabricOptions(options, data));
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),

@@ -32,12 +32,14 @@ Status CheckName(std::string_view what, std::string_view name, size_t most) {
   if (!name.empty() && name.size() <= most && name.front() != '-' && name.front() != '.' &&
       std::ranges::all_of(name, IsNameCharacter))
     return {};
-  return Status::InvalidArgument("the {} `{}` is not 1 to {} letters, digits, `-`, `.` and `_`", what, name, most);
+  return Status::InvalidArgument("the {} `{}` is not 1 to {} letters, digits, `-`, `.` and `_`", what, name,
+                                 most);
 }
 
 bool IsAddress(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> bytes;
-  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
 }
 
 bool AddExtension(X509* certificate, X509* issuer, int kind, const char* value) {
@@ -60,7 +62,8 @@ bool AddHosts(X509* certificate, const std::vector<std::string>& hosts) {
       GENERAL_NAME_set0_value(name, GEN_IPADD, a2i_IPADDRESS(host.c_str()));
     } else {
       ASN1_IA5STRING* const text = ASN1_IA5STRING_new();
-      if (text == nullptr || ASN1_STRING_set(text, host.data(), static_cast<int>(host.size())) == 0) return false;
+      if (text == nullptr || ASN1_STRING_set(text, host.data(), static_cast<int>(host.size())) == 0)
+        return false;
       GENERAL_NAME_set0_value(name, GEN_DNS, text);
     }
   }
@@ -84,7 +87,8 @@ CertificateHandle Draft(EVP_PKEY* key, const std::string& name, base::WallTime n
   const std::unique_ptr<BIGNUM, OpensslFree<BN_free>> number(BN_bin2bn(serial.data(), kSerialBytes, nullptr));
   X509_NAME* const subject = X509_get_subject_name(certificate.get());
   const bool made =
-      number != nullptr && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get())) != nullptr &&
+      number != nullptr &&
+      BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get())) != nullptr &&
       X509_set_version(certificate.get(), X509_VERSION_3) == 1 && SetTimes(certificate.get(), now, days) &&
       X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8,
                                  reinterpret_cast<const unsigned char*>(name.data()),  // only read
@@ -109,8 +113,6 @@ Result<CertifiedKey> ToPem(X509* certificate, EVP_PKEY* key) {
   OPENSSL_cleanse(data, key_pem.view().size());
   return CertifiedKey{.certificate_pem = std::move(pem), .key_pem = std::move(key_pem)};
 }
-
-BioHandle ReadOnly(std::string_view text) { return BioHandle(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
 Result<CertificateHandle> ReadCertificate(std::string_view pem, const std::string& name) {
   if (pem.size() > kMaxCertificateFileBytes)
@@ -140,18 +142,19 @@ std::string CommonNameOf(const X509_NAME* name) {
   std::string common(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
   OPENSSL_free(text);
   // It is shown to people, and it is a stranger's.
-  std::ranges::replace_if(common, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
+  std::ranges::replace_if(
+      common, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
   return common;
 }
 
 std::vector<std::string> HostsOf(const X509* certificate) {
   std::vector<std::string> hosts;
-  const std::unique_ptr<GENERAL_NAMES, OpensslFree<GENERAL_NAMES_free>> names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  const std::unique_ptr<GENERAL_NAMES, OpensslFree<GENERAL_NAMES_free>> names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     int kind = 0;
-    const auto* const value =
-        static_cast<const ASN1_STRING*>(GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names.get(), i), &kind));
+    const auto* const value = static_cast<const ASN1_STRING*>(
+        GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names.get(), i), &kind));
     const unsigned char* const data = ASN1_STRING_get0_data(value);
     const int size = ASN1_STRING_length(value);
     if (kind == GEN_DNS) {
@@ -176,7 +179,8 @@ Status CheckRequest(const CertificateRequest& request) {
   FB_TRY(CheckName("name", request.name, kMaxNameBytes));
   FB_TRY(CheckDays(request.days));
   if (request.hosts.size() > kMaxHosts)
-    return Status::InvalidArgument("{} hosts: a certificate is good for {} at most", request.hosts.size(), kMaxHosts);
+    return Status::InvalidArgument("{} hosts: a certificate is good for {} at most", request.hosts.size(),
+                                   kMaxHosts);
   for (const std::string& host : request.hosts)
     if (!IsAddress(host)) FB_TRY(CheckName("host", host, kMaxHostBytes));
   return {};
@@ -199,17 +203,21 @@ Result<CertifiedKey> MakeAuthority(const std::string& name, uint32_t days, base:
   return ToPem(self, key.get());
 }
 
-Result<CertifiedKey> Issue(const CertifiedKey& authority, const CertificateRequest& request, base::WallTime now) {
+Result<CertifiedKey> Issue(const CertifiedKey& authority, const CertificateRequest& request,
+                           base::WallTime now) {
   FB_TRY(CheckRequest(request));
-  FB_ASSIGN(const CertificateHandle issuer, ReadCertificate(authority.certificate_pem, "the authority's certificate"));
+  FB_ASSIGN(const CertificateHandle issuer,
+            ReadCertificate(authority.certificate_pem, "the authority's certificate"));
   const BioHandle secret = ReadOnly(authority.key_pem.view());
   const KeyHandle issuer_key(PEM_read_bio_PrivateKey(secret.get(), nullptr, nullptr, nullptr));
   if (issuer_key == nullptr || X509_check_private_key(issuer.get(), issuer_key.get()) != 1)
-    return Status::InvalidArgument("the authority's key does not belong to its certificate: {}", OpensslReason());
+    return Status::InvalidArgument("the authority's key does not belong to its certificate: {}",
+                                   OpensslReason());
   const base::WallTime ends = TimeOf(X509_get0_notAfter(issuer.get()));
   if (now + std::chrono::days(request.days) > ends)
-    return Status::InvalidArgument("{} days would outlive the authority, which ends {}; choose fewer with --days",
-                                   request.days, FormatCertificateTime(ends));
+    return Status::InvalidArgument(
+        "{} days would outlive the authority, which ends {}; choose fewer with --days", request.days,
+        FormatCertificateTime(ends));
   const bool server = request.use == CertificateUse::kServer;
   const KeyHandle key(EVP_EC_gen("P-256"));
   const CertificateHandle certificate =
@@ -230,7 +238,8 @@ Result<CertificateInfo> DescribeCertificate(std::string_view pem, const std::str
   FB_ASSIGN(const CertificateHandle certificate, ReadCertificate(pem, name));
   std::array<std::byte, EVP_MAX_MD_SIZE> digest;
   unsigned size = 0;
-  if (X509_digest(certificate.get(), EVP_sha256(), reinterpret_cast<unsigned char*>(digest.data()), &size) != 1)
+  if (X509_digest(certificate.get(), EVP_sha256(), reinterpret_cast<unsigned char*>(digest.data()), &size) !=
+      1)
     return Failed("the fingerprint of " + name);
   return CertificateInfo{.subject = CommonNameOf(X509_get_subject_name(certificate.get())),
                          .issuer = CommonNameOf(X509_get_issuer_name(certificate.get())),

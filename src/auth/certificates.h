@@ -36,9 +36,10 @@ struct CertificateRequest {
 
 /// A new authority, which signs itself.
 Result<CertifiedKey> MakeAuthority(const std::string& name, uint32_t days, base::WallTime now);
-/// A new key, and the authority's word for it. InvalidArgument for a name or host that is none, or when it would
-/// outlive the authority.
-Result<CertifiedKey> Issue(const CertifiedKey& authority, const CertificateRequest& request, base::WallTime now);
+/// A new key, and the authority's word for it. InvalidArgument for a name or host that is none, or when it
+/// would outlive the authority.
+Result<CertifiedKey> Issue(const CertifiedKey& authority, const CertificateRequest& request,
+                           base::WallTime now);
 
 struct CertificateInfo {
   std::string subject;  // "store1"

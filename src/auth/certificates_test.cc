@@ -47,16 +47,19 @@ TEST(CertificatesTest, AClientsIsGoodForNothingElse) {
 
 TEST(CertificatesTest, NamesThatAreNoneAreRefused) {
   const Authority authority(kNow);
-  for (const std::string& host : {std::string("a,IP:10.0.0.1"), std::string("a b"), std::string(), std::string("*"),
-                                  std::string("a\0b", 3), std::string(254, 'a'), std::string("-x")}) {
+  for (const std::string& host :
+       {std::string("a,IP:10.0.0.1"), std::string("a b"), std::string(), std::string("*"),
+        std::string("a\0b", 3), std::string(254, 'a'), std::string("-x")}) {
     const auto made =
         Issue(authority.key(), {.name = "s", .hosts = {host}, .use = CertificateUse::kServer}, kNow);
     EXPECT_EQ(made.status().code(), Code::kInvalidArgument) << host;
   }
-  for (const std::string& name : {std::string(), std::string("a/b"), std::string("a\nb"), std::string(65, 'a')})
+  for (const std::string& name :
+       {std::string(), std::string("a/b"), std::string("a\nb"), std::string(65, 'a')})
     EXPECT_EQ(Issue(authority.key(), {.name = name}, kNow).status().code(), Code::kInvalidArgument) << name;
   const std::vector<std::string> many(kMaxHosts + 1, "a");
-  EXPECT_EQ(Issue(authority.key(), {.name = "s", .hosts = many}, kNow).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Issue(authority.key(), {.name = "s", .hosts = many}, kNow).status().code(),
+            Code::kInvalidArgument);
 }
 
 TEST(CertificatesTest, NothingOutlivesItsAuthority) {
@@ -85,8 +88,10 @@ TEST(CertificatesTest, WhatIsNoCertificateIsRefusedByName) {
   }
 }
 
-// Made with: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=outside
-//            -addext subjectAltName=DNS:store.example,IP:192.0.2.7,IP:2001:db8::7 -addext extendedKeyUsage=serverAuth
+// Made with: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj
+// /CN=outside
+//            -addext subjectAltName=DNS:store.example,IP:192.0.2.7,IP:2001:db8::7 -addext
+//            extendedKeyUsage=serverAuth
 constexpr std::string_view kOutside =
     "-----BEGIN CERTIFICATE-----\n"
     "MIIBwzCCAWqgAwIBAgIUYZLaRR5WadZFd/UbD9potaMrYV0wCgYIKoZIzj0EAwIw\n"
@@ -100,7 +105,8 @@ constexpr std::string_view kOutside =
     "ADBEAiAblVfgGvLC+dIrQRyD/C6kx3PYq0cF6fcG66GsJE4U1wIgFkIo1+xY0hcs\n"
     "VJw3pUQD6y0kx2TQ43WnqzkJ2+Edu/w=\n"
     "-----END CERTIFICATE-----\n";
-constexpr std::string_view kOutsideSha256 = "b723b8c9d21364e653ecd4c76bfa478f42cb375233c019a039567fa99d9c6fde";
+constexpr std::string_view kOutsideSha256 =
+    "b723b8c9d21364e653ecd4c76bfa478f42cb375233c019a039567fa99d9c6fde";
 constexpr std::string_view kOutsideEnd = "2126-11-06T08:09:52Z";
 
 TEST(CertificatesTest, WhatOpensslMadeReadsAsOpensslShowsIt) {

@@ -40,8 +40,9 @@ Result<PrivateText> PrivateText::Load(const std::string& path) {
   if (fstat(fileno(file.get()), &info) != 0) return Status::FromErrno(errno, "look at the key " + path);
   if (!S_ISREG(info.st_mode)) return Status::InvalidArgument("the key {} is not a regular file", path);
   if ((info.st_mode & 077) != 0)
-    return Status::PermissionDenied("the key {} is open to other users (mode {:04o}); close it with: chmod 600 {}",
-                                    path, info.st_mode & 07777, path);
+    return Status::PermissionDenied(
+        "the key {} is open to other users (mode {:04o}); close it with: chmod 600 {}", path,
+        info.st_mode & 07777, path);
   std::array<char, kMaxBytes> chars;
   const size_t size = std::fread(chars.data(), 1, chars.size(), file.get());
   const bool failed = std::ferror(file.get()) != 0;
@@ -56,7 +57,8 @@ Result<PrivateText> PrivateText::Load(const std::string& path) {
 Status PrivateText::SaveNew(const std::string& path) const {
   const File file = OpenAs(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, "w");
   if (file == nullptr && errno == EEXIST)
-    return Status::AlreadyExists("{} is there already, and a key is never overwritten; remove it first", path);
+    return Status::AlreadyExists("{} is there already, and a key is never overwritten; remove it first",
+                                 path);
   if (file == nullptr) return Status::FromErrno(errno, "make the key " + path);
   const bool written = std::fwrite(text_.data(), 1, text_.size(), file.get()) == text_.size() &&
                        fchmod(fileno(file.get()), 0600) == 0 && fsync(fileno(file.get())) == 0;

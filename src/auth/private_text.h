@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrivateText: text of any length that is a secret, a private key in PEM: wiped when it is let go of, without a
-// formatter, and kept in files that only their owner may read. Reactor-local: like any value.
+// PrivateText: text of any length that is a secret, a private key in PEM: wiped when it is let go of, without
+// a formatter, and kept in files that only their owner may read. Reactor-local: like any value.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ class PrivateText {
 
   std::string_view view() const { return text_; }
 
-  /// PermissionDenied when others than its owner may read or write the file; NotFound; InvalidArgument when it is
-  /// longer than any key.
+  /// PermissionDenied when others than its owner may read or write the file; NotFound; InvalidArgument when
+  /// it is longer than any key.
   static Result<PrivateText> Load(const std::string& path);
   /// Makes the file, mode 0600. AlreadyExists when there is one: a key is never overwritten.
   Status SaveNew(const std::string& path) const;

@@ -232,9 +232,11 @@ Status TlsChannel::Explain(unsigned long error) const {
     return Status::Unauthenticated("the peer refuses our certificate: {}", text);
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
     return Status::Unauthenticated("the peer has no certificate; it needs one: --tls DIR");
-  if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST)
+  if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+      reason == SSL_R_HTTPS_PROXY_REQUEST)
     return Status::Unavailable("the peer does not speak TLS");
-  if (reason == SSL_AD_NO_APPLICATION_PROTOCOL + SSL_AD_REASON_OFFSET || reason == SSL_R_NO_APPLICATION_PROTOCOL)
+  if (reason == SSL_AD_NO_APPLICATION_PROTOCOL + SSL_AD_REASON_OFFSET ||
+      reason == SSL_R_NO_APPLICATION_PROTOCOL)
     return Status::Unavailable("the peer speaks TLS, but not `{}` in it", protocol_);
   const char* const text = ERR_reason_error_string(error);
   return Status::Unavailable("TLS: {}", text == nullptr ? "the connection broke" : text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TlsChannel: a SecureChannel that is an OpenSSL connection between two buffers of fixed size. OpenSSL reads and
-// writes them through a BIO of ours, so nothing is allocated per record. Made by TlsContext, which may go first.
-// Reactor-local; may be handed over.
+// TlsChannel: a SecureChannel that is an OpenSSL connection between two buffers of fixed size. OpenSSL reads
+// and writes them through a BIO of ours, so nothing is allocated per record. Made by TlsContext, which may go
+// first. Reactor-local; may be handed over.
 #pragma once
 
 #include <memory>

@@ -54,7 +54,8 @@ TEST_F(TlsChannelTest, BytesArriveBothWays) {
       while (given < size) {
         // In three pieces, one of them empty, into two places.
         const ByteView rest = ByteView(sent).subspan(taken);
-        const iovec pieces[] = {Piece(rest.first(rest.size() / 3)), Piece({}), Piece(rest.subspan(rest.size() / 3))};
+        const iovec pieces[] = {Piece(rest.first(rest.size() / 3)), Piece({}),
+                                Piece(rest.subspan(rest.size() / 3))};
         taken += *from.Seal(pieces);
         ChannelPair::Carry(from, to);
         const ByteView place = ByteView(received).subspan(given);
@@ -118,17 +119,13 @@ TEST_F(TlsChannelTest, AnotherAuthoritysClientIsRefused) {
 TEST_F(TlsChannelTest, ExpiredOnesAreRefused) {
   const base::WallTime old = now_ - days(10);
   const Authority authority(old);
-  Shake(authority.Make({.name = "alice", .days = 5}, old), authority.Make({.name = "s",
-                                                                            .hosts = {"127.0.0.1"},
-                                                                            .use = CertificateUse::kServer},
-                                                                           old));
+  Shake(authority.Make({.name = "alice", .days = 5}, old),
+        authority.Make({.name = "s", .hosts = {"127.0.0.1"}, .use = CertificateUse::kServer}, old));
   EXPECT_TRUE(Says(server_, "expired")) << server_.ToString();
   EXPECT_TRUE(Says(ClientLearns(), "it has expired, by the peer's clock")) << ClientLearns().ToString();
-  Shake(authority.Client(), authority.Make({.name = "s",
-                                            .hosts = {"127.0.0.1"},
-                                            .use = CertificateUse::kServer,
-                                            .days = 5},
-                                           old));
+  Shake(
+      authority.Client(),
+      authority.Make({.name = "s", .hosts = {"127.0.0.1"}, .use = CertificateUse::kServer, .days = 5}, old));
   EXPECT_TRUE(Says(client_, "expired")) << client_.ToString();
   EXPECT_TRUE(Says(server_, "expired")) << server_.ToString();
 }
@@ -146,7 +143,8 @@ TEST_F(TlsChannelTest, TheHostIsLookedAt) {
 TEST_F(TlsChannelTest, AClientsCertificateIsNoServers) {
   Shake(authority_.Client(), authority_.Make({.name = "mallory", .hosts = {"127.0.0.1"}}, now_));
   EXPECT_EQ(client_.code(), Code::kUnauthenticated);
-  EXPECT_TRUE(Says(client_, "unsuitable certificate purpose") || Says(client_, "unsupported certificate purpose"))
+  EXPECT_TRUE(Says(client_, "unsuitable certificate purpose") ||
+              Says(client_, "unsupported certificate purpose"))
       << client_.ToString();
 }
 
@@ -167,7 +165,8 @@ TEST_F(TlsChannelTest, APeerWithoutTlsIsCalledThat) {
     (void)victim.Handshake();
     std::ranges::copy(AsBytes(preface), victim.incoming().begin());
     victim.Received(preface.size());
-    EXPECT_TRUE(Says(victim.Handshake().status(), "does not speak TLS")) << victim.Handshake().status().ToString();
+    EXPECT_TRUE(Says(victim.Handshake().status(), "does not speak TLS"))
+        << victim.Handshake().status().ToString();
   }
 }
 

@@ -20,10 +20,6 @@ constexpr int kMaxChain = 4;
 /// Of all certificates that a peer sends.
 constexpr long kMaxChainBytes = 32 * 1024;
 
-BioHandle ReadOnly(std::string_view text) {
-  return BioHandle(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
 Status Failed(const std::string& directory, std::string_view what) {
   return Status::InvalidArgument("{}{}: {}", directory, what, OpensslReason());
 }
@@ -60,15 +56,16 @@ Status AddOwn(SSL_CTX* context, const TlsFiles& files) {
   if (key == nullptr) return Failed(files.directory, "/tls.key is no private key in PEM");
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1) {
     ERR_clear_error();
-    return Status::FailedPrecondition("{0}/tls.key is not the key of {0}/tls.crt: both come from one `forebay certs`",
-                                      files.directory);
+    return Status::FailedPrecondition(
+        "{0}/tls.key is not the key of {0}/tls.crt: both come from one `forebay certs`", files.directory);
   }
   return {};
 }
 
 std::string NameOf(X509* certificate) {
   const std::unique_ptr<BIO, OpensslFree<BIO_free_all>> bio(BIO_new(BIO_s_mem()));
-  if (bio == nullptr || certificate == nullptr || PEM_write_bio_X509(bio.get(), certificate) != 1) return "unknown";
+  if (bio == nullptr || certificate == nullptr || PEM_write_bio_X509(bio.get(), certificate) != 1)
+    return "unknown";
   char* data = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &data);
   const auto info = DescribeCertificate({data, static_cast<size_t>(size)}, "the peer's certificate");
@@ -88,9 +85,10 @@ int LookAtPeer(int ok, X509_STORE_CTX* store) {
   const std::string name = NameOf(X509_STORE_CTX_get0_cert(store));
   const int error = X509_STORE_CTX_get_error(store);
   if (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH) {
-    channel->Refused(fmt::format("the server's certificate is for {}, not for {}: reach it by a name in its "
-                                 "certificate, or make one with --host {}",
-                                 name, channel->host(), channel->host()));
+    channel->Refused(
+        fmt::format("the server's certificate is for {}, not for {}: reach it by a name in its "
+                    "certificate, or make one with --host {}",
+                    name, channel->host(), channel->host()));
   } else {
     channel->Refused(fmt::format("the peer's certificate ({}) is not accepted: {}", name,
                                  X509_verify_cert_error_string(error)));

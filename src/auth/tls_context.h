@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TlsContext: one side of TLS 1.3 with certificates on both ends, by OpenSSL. It makes the channels of the data
-// plane's tcp, and of the control plane's search for what went wrong. The peer's certificate must come from the
-// directory's authority, be good now and for its side, and, for a client, be of the host that it means; the
-// protocol on top is agreed on (ALPN), so that no connection of one plane can be used for the other.
-// No resumption, no early data, no renegotiation. Immutable after Create; thread-safe.
+// TlsContext: one side of TLS 1.3 with certificates on both ends, by OpenSSL. It makes the channels of the
+// data plane's tcp, and of the control plane's search for what went wrong. The peer's certificate must come
+// from the directory's authority, be good now and for its side, and, for a client, be of the host that it
+// means; the protocol on top is agreed on (ALPN), so that no connection of one plane can be used for the
+// other. No resumption, no early data, no renegotiation. Immutable after Create; thread-safe.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ class TlsContext final : public base::SecureChannels {
  public:
   /// A server's side: every client needs a certificate.
   static Result<std::unique_ptr<TlsContext>> ForServer(const TlsFiles& files, std::string_view protocol);
-  /// A client's: `host` is the name or address by which it knows the server, which must be in the certificate.
+  /// A client's: `host` is the name or address by which it knows the server, which must be in the
+  /// certificate.
   static Result<std::unique_ptr<TlsContext>> ForClient(const TlsFiles& files, std::string_view protocol,
                                                        const std::string& host);
   ~TlsContext() override;

@@ -16,8 +16,8 @@ std::string_view NameOf(CertificateUse use) { return use == CertificateUse::kSer
 Status CheckTime(const CertificateInfo& info, const std::string& path, base::WallTime now) {
   if (now > info.not_after)
     return Status::FailedPrecondition(
-        "the certificate {} expired {}; make a new one with `forebay certs`, or set this machine's clock", path,
-        FormatCertificateTime(info.not_after));
+        "the certificate {} expired {}; make a new one with `forebay certs`, or set this machine's clock",
+        path, FormatCertificateTime(info.not_after));
   if (now < info.not_before)
     return Status::FailedPrecondition("the certificate {} is good from {} on; set this machine's clock", path,
                                       FormatCertificateTime(info.not_before));
@@ -33,7 +33,8 @@ Result<std::string> LoadCertificateFile(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kMaxCertificateFileBytes)
-    return Status::InvalidArgument("{} has more than {} bytes: it is no certificate", path, kMaxCertificateFileBytes);
+    return Status::InvalidArgument("{} has more than {} bytes: it is no certificate", path,
+                                   kMaxCertificateFileBytes);
   return text;
 }
 
@@ -43,9 +44,10 @@ Result<TlsFiles> TlsFiles::Load(const std::string& directory, CertificateUse use
   const auto text = [&](const char* name) -> Result<std::string> {
     Result<std::string> loaded = LoadCertificateFile(directory + name);
     if (loaded.ok() || loaded.status().code() != Code::kNotFound) return loaded;
-    return Status::NotFound("{}{} is missing: the directory holds ca.crt, tls.crt and tls.key, as `forebay certs {}` "
-                            "makes them",
-                            directory, name, NameOf(use));
+    return Status::NotFound(
+        "{}{} is missing: the directory holds ca.crt, tls.crt and tls.key, as `forebay certs {}` "
+        "makes them",
+        directory, name, NameOf(use));
   };
   FB_ASSIGN(files.authority_pem, text("/ca.crt"));
   FB_ASSIGN(files.certificate_pem, text("/tls.crt"));
@@ -56,8 +58,8 @@ Result<TlsFiles> TlsFiles::Load(const std::string& directory, CertificateUse use
   FB_ASSIGN(const CertificateInfo authority, DescribeCertificate(files.authority_pem, directory + "/ca.crt"));
   FB_TRY(CheckTime(authority, directory + "/ca.crt", now));
   if (use == CertificateUse::kServer ? !info.server : !info.client)
-    return Status::FailedPrecondition("the certificate {} is not for a {}; make one with `forebay certs {}`", path,
-                                      NameOf(use), NameOf(use));
+    return Status::FailedPrecondition("the certificate {} is not for a {}; make one with `forebay certs {}`",
+                                      path, NameOf(use), NameOf(use));
   FB_TRY(TlsContext::Check(files));
   return files;
 }

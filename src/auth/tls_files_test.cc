@@ -21,7 +21,9 @@ class TlsFilesTest : public testing::Test {
   }
   ~TlsFilesTest() override { std::filesystem::remove_all(directory_); }
 
-  void Write(const std::string& name, std::string_view text) const { std::ofstream(directory_ + name) << text; }
+  void Write(const std::string& name, std::string_view text) const {
+    std::ofstream(directory_ + name) << text;
+  }
   void Fill(const TlsFiles& files) const {
     Write("/ca.crt", files.authority_pem);
     Write("/tls.crt", files.certificate_pem);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates for tests, made at a time of the test's choice: in memory, or as the directory that --tls takes.
-// For tests only.
+// Certificates for tests, made at a time of the test's choice: in memory, or as the directory that --tls
+// takes. For tests only.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "auth/certificates.h"
 #include "auth/tls_context.h"
@@ -20,7 +20,8 @@ namespace forebay::auth {
 /// An authority with a life of ten years.
 class Authority {
  public:
-  explicit Authority(base::WallTime now = std::chrono::system_clock::now(), const std::string& name = "test-authority")
+  explicit Authority(base::WallTime now = std::chrono::system_clock::now(),
+                     const std::string& name = "test-authority")
       : now_(now), key_(MakeAuthority(name, 3650, now).value()) {}
 
   const CertifiedKey& key() const { return key_; }

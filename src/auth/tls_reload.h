@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReloadedTls: a server's TlsContext that follows its files: new connections use new certificates without a restart.
-// Files that are not good, half replaced ones among them, are left alone, and looked at again. Thread-safe.
+// ReloadedTls: a server's TlsContext that follows its files: new connections use new certificates without a
+// restart. Files that are not good, half replaced ones among them, are left alone, and looked at again.
+// Thread-safe.
 #pragma once
 
 #include <array>
@@ -17,7 +18,8 @@ namespace forebay::auth {
 
 class ReloadedTls final : public base::SecureChannels {
  public:
-  /// The files are looked at when a connection comes, and this has passed. The control plane's gRPC has the same.
+  /// The files are looked at when a connection comes, and this has passed. The control plane's gRPC has the
+  /// same.
   static constexpr base::Duration kLookAgain = std::chrono::seconds(10);
 
   /// Fails as TlsFiles::Load does. `clock` is borrowed.

@@ -22,7 +22,8 @@ class TlsReloadTest : public testing::Test {
     std::filesystem::remove(path);
     ASSERT_TRUE(PrivateText(text).SaveNew(path).ok());
     // File systems keep times in steps that two writes may share.
-    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() + std::chrono::hours(++changes_));
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() + std::chrono::hours(++changes_));
   }
   void Replace(const TlsFiles& files) {
     Put("/ca.crt", files.authority_pem);

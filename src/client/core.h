@@ -85,7 +85,9 @@ class Client::Core {
 
  private:
   Core(ClientOptions options, std::unique_ptr<auth::TlsContext> tls)
-      : options_(std::move(options)), tls_(std::move(tls)), movers_(random_, fabric::Side::kClient, tls_.get()) {}
+      : options_(std::move(options)),
+        tls_(std::move(tls)),
+        movers_(random_, fabric::Side::kClient, tls_.get()) {}
   Result<client::DataTarget> OpenSession(base::Duration timeout);
   template <typename F, typename Refused>
   void StartHere(F function, Refused refused) {

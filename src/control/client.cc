@@ -55,7 +55,8 @@ class ControlClient::Impl {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // a call sent again would carry a used proof
     channel_ = grpc::CreateCustomChannel(
-        target, options_.tls == nullptr ? grpc::InsecureChannelCredentials() : ChannelTls(*options_.tls), arguments);
+        target, options_.tls == nullptr ? grpc::InsecureChannelCredentials() : ChannelTls(*options_.tls),
+        arguments);
     sessions = pb::Sessions::NewStub(channel_);
     buckets = pb::Buckets::NewStub(channel_);
     objects = pb::Namespace::NewStub(channel_);
@@ -192,7 +193,8 @@ Result<std::unique_ptr<ControlClient>> ControlClient::Create(Options options, au
     FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(options.server));
     FB_ASSIGN(tls, auth::TlsContext::ForClient(*options.tls, auth::kControlProtocol, place.host));
   }
-  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(identity), std::move(tls), clock, random);
+  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(identity), std::move(tls),
+                                     clock, random);
   return std::unique_ptr<ControlClient>(new ControlClient(std::move(impl)));
 }
 

@@ -67,7 +67,8 @@ struct BucketPage {
 struct ControlClientOptions {
   std::string server = "127.0.0.1:7400";                   ///< "host:port"
   base::Duration call_timeout = std::chrono::seconds(30);  ///< for calls that name no other
-  /// With it, TLS: this client's certificate and whom it believes. Null: none. Shared, so that options can be copied.
+  /// With it, TLS: this client's certificate and whom it believes. Null: none. Shared, so that options can be
+  /// copied.
   std::shared_ptr<const auth::TlsFiles> tls = nullptr;
 };
 

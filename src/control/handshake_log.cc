@@ -18,7 +18,7 @@ struct Listening {
   base::Mutex mutex;
   base::Log* log FB_GUARDED_BY(mutex) = nullptr;
   std::chrono::steady_clock::time_point second FB_GUARDED_BY(mutex){};  // when the present one began
-  uint64_t refused FB_GUARDED_BY(mutex) = 0;                             // since then
+  uint64_t refused FB_GUARDED_BY(mutex) = 0;                            // since then
 };
 Listening& TheListening() {
   static Listening listening;
@@ -30,7 +30,8 @@ std::string_view WordsFor(std::string_view reason) {
   if (reason.find("peer did not return a certificate") != std::string_view::npos)
     return "the client has no certificate: its commands need --tls DIR";
   if (reason.find("certificate verify failed") != std::string_view::npos)
-    return "the client's certificate is not accepted: another authority's, expired, or not for clients; `forebay certs "
+    return "the client's certificate is not accepted: another authority's, expired, or not for clients; "
+           "`forebay certs "
            "show` on its side tells which";
   if (reason.find("wrong version number") != std::string_view::npos ||
       reason.find("http request") != std::string_view::npos)
@@ -65,7 +66,8 @@ void TellHandshakeLog(const char* message) {
   const auto now = std::chrono::steady_clock::now();
   if (now - listening.second >= std::chrono::seconds(1)) {
     if (listening.refused > kLinesASecond)
-      listening.log->Warning("control: {} more TLS connections were refused", listening.refused - kLinesASecond);
+      listening.log->Warning("control: {} more TLS connections were refused",
+                             listening.refused - kLinesASecond);
     listening.second = now;
     listening.refused = 0;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandshakeLog: while it lives, a server's log says of each TLS connection that gRPC refused why. gRPC tells its own
-// log and nobody else, through a function that is one for the whole process: so the log of the server that was made
-// last gets the lines of all. A few lines a second; how many were left out is said with the next. Thread-safe.
+// HandshakeLog: while it lives, a server's log says of each TLS connection that gRPC refused why. gRPC tells
+// its own log and nobody else, through a function that is one for the whole process: so the log of the server
+// that was made last gets the lines of all. A few lines a second; how many were left out is said with the
+// next. Thread-safe.
 #pragma once
 
 #include "base/log.h"

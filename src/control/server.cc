@@ -73,10 +73,10 @@ class ControlServer::Impl {
     FB_ASSIGN(const rt::SocketAddress address, ListenAddress(options_));
     grpc::ServerBuilder builder;
     int bound_port = 0;
-    builder.AddListeningPort(
-        address.ToString(),
-        options_.tls_directory.empty() ? grpc::InsecureServerCredentials() : ServerTls(options_.tls_directory),
-        &bound_port);
+    builder.AddListeningPort(address.ToString(),
+                             options_.tls_directory.empty() ? grpc::InsecureServerCredentials()
+                                                            : ServerTls(options_.tls_directory),
+                             &bound_port);
     builder.RegisterCallbackGenericService(&door_);
     builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxRequestBytes));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);

@@ -34,8 +34,9 @@ constexpr size_t kMaxCallsInProgress = 256;
 constexpr base::Duration kMaxCallTime = std::chrono::minutes(2);
 
 struct ControlServerOptions {
-  std::string listen = "127.0.0.1:7400";  ///< "host:port"; port 0: any free one. On loopback, but for the next two
-  std::string tls_directory;              ///< with it, TLS: as auth::TlsFiles, which has loaded it
+  std::string listen =
+      "127.0.0.1:7400";       ///< "host:port"; port 0: any free one. On loopback, but for the next two
+  std::string tls_directory;  ///< with it, TLS: as auth::TlsFiles, which has loaded it
   bool plaintext_beyond_loopback = false;
   /// The ways to the data plane, told to those who open a session.
   std::vector<DataEndpoint> data_endpoints;
@@ -65,8 +66,8 @@ class ControlServer {
     std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)> traffic = nullptr;
   };
 
-  /// Listens and serves. InvalidArgument for an address beyond loopback without TLS or none at all; Unavailable,
-  /// with the reason, when it cannot be listened on.
+  /// Listens and serves. InvalidArgument for an address beyond loopback without TLS or none at all;
+  /// Unavailable, with the reason, when it cannot be listened on.
   static Result<std::unique_ptr<ControlServer>> Start(Options options, Parts parts);
   /// Shuts down at once if nobody has.
   ~ControlServer();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr unsigned kLookAgainSeconds = 10;
 constexpr base::Duration kTroubleTimeout = std::chrono::seconds(3);
-constexpr int kMaxSteps = 16;                                  // of a handshake; good ones take two
+constexpr int kMaxSteps = 16;  // of a handshake; good ones take two
 constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::byte kTlsAlert{21};
 
@@ -39,7 +39,8 @@ class Connection {
     return fd_ >= 0 && SetTimeout(SO_SNDTIMEO) && connect(fd_, address.get(), address.size()) == 0;
   }
   bool Send(ByteView bytes) const {
-    return SetTimeout(SO_SNDTIMEO) && send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+    return SetTimeout(SO_SNDTIMEO) &&
+           send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
   /// 0 at the end, -1 when nothing came in time or the connection broke: timed_out() tells which.
   ssize_t Receive(MutableByteView into) const {
@@ -50,7 +51,8 @@ class Connection {
  private:
   /// What is left of the time, and a little when nothing is: zero would mean for ever.
   bool SetTimeout(int option) const {
-    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(until_ - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::microseconds>(until_ - std::chrono::steady_clock::now());
     const int64_t us = std::max<int64_t>(left.count(), 1000);
     const timeval time{.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
     return setsockopt(fd_, SOL_SOCKET, option, &time, sizeof(time)) == 0;
@@ -61,7 +63,8 @@ class Connection {
 };
 
 Status Silent(const std::string& server) {
-  return Status::Unavailable("{} takes the connection but does not answer: is it a Forebay server, and alive?", server);
+  return Status::Unavailable(
+      "{} takes the connection but does not answer: is it a Forebay server, and alive?", server);
 }
 
 /// Says what a client without TLS says, and looks at the answer.
@@ -71,9 +74,10 @@ Status PlaintextTrouble(const Connection& connection, const std::string& server)
   const ssize_t got = connection.Receive({&first, 1});
   if (got < 0 && Connection::timed_out()) return Silent(server);
   if (got == 1 && first != kTlsAlert) return {};
-  return Status::Unavailable("{} ends a connection without TLS: if it was started with --tls, name this client's "
-                             "certificate with --tls DIR (`forebay certs client` makes one)",
-                             server);
+  return Status::Unavailable(
+      "{} ends a connection without TLS: if it was started with --tls, name this client's "
+      "certificate with --tls DIR (`forebay certs client` makes one)",
+      server);
 }
 
 /// Carries what one side says to the other; false at the connection's end.
@@ -112,10 +116,13 @@ Status TlsTrouble(const Connection& connection, base::SecureChannels& channels, 
     FB_ASSIGN(const bool more, Exchange(connection, *channel, server));
     if (!more && done)
       return Status::Unauthenticated(
-          "{} ended the connection once it saw this client's certificate: it is of another authority, expired by the "
+          "{} ended the connection once it saw this client's certificate: it is of another authority, "
+          "expired by the "
           "server's clock, or not for clients; the server's log says which",
           server);
-    if (!more) return Status::Unavailable("{} ended the connection during the TLS handshake: does it have TLS?", server);
+    if (!more)
+      return Status::Unavailable("{} ended the connection during the TLS handshake: does it have TLS?",
+                                 server);
   }
   return Silent(server);
 }
@@ -145,7 +152,8 @@ Status FindTrouble(const std::string& server, base::SecureChannels* channels, ba
                         std::min(limit, kTroubleTimeout));
   if (!connection.Open(addresses.front()))
     return Status::Unavailable("no Forebay server answers at {}; start one with: forebay serve", server);
-  return channels == nullptr ? PlaintextTrouble(connection, server) : TlsTrouble(connection, *channels, server);
+  return channels == nullptr ? PlaintextTrouble(connection, server)
+                             : TlsTrouble(connection, *channels, server);
 }
 
 }  // namespace forebay::control

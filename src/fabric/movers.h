@@ -53,8 +53,8 @@ enum class Side : uint8_t {
 
 class Movers {
  public:
-  /// `random` is borrowed, thread-safe, and makes keys. `secure`, borrowed as well, is of the same side: without it
-  /// there is no `tcp;tls`.
+  /// `random` is borrowed, thread-safe, and makes keys. `secure`, borrowed as well, is of the same side:
+  /// without it there is no `tcp;tls`.
   Movers(base::Random& random, Side side, base::SecureChannels* secure = nullptr)
       : random_(random), side_(side), secure_(secure) {}
 

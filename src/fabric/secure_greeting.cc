@@ -21,7 +21,8 @@ Status Failed(int result, std::string_view what) {
   return Status::Unavailable("{}: {}", what, std::generic_category().message(-result));
 }
 
-rt::Task<Status> SendOutgoing(rt::Reactor& reactor, int fd, base::SecureChannel& channel, rt::OpOptions until) {
+rt::Task<Status> SendOutgoing(rt::Reactor& reactor, int fd, base::SecureChannel& channel,
+                              rt::OpOptions until) {
   while (!channel.outgoing().empty()) {
     const ByteView out = channel.outgoing();
     const int sent = co_await reactor.Send(fd, out.data(), out.size(), MSG_NOSIGNAL, until);
@@ -31,7 +32,8 @@ rt::Task<Status> SendOutgoing(rt::Reactor& reactor, int fd, base::SecureChannel&
   co_return Status();
 }
 
-rt::Task<Status> ReceiveIncoming(rt::Reactor& reactor, int fd, base::SecureChannel& channel, rt::OpOptions until) {
+rt::Task<Status> ReceiveIncoming(rt::Reactor& reactor, int fd, base::SecureChannel& channel,
+                                 rt::OpOptions until) {
   const MutableByteView room = channel.incoming();
   if (room.empty()) co_return Status::Unavailable("the peer's first bytes over TLS are no greeting");
   const int got = co_await reactor.Recv(fd, room.data(), room.size(), 0, until);
@@ -40,8 +42,8 @@ rt::Task<Status> ReceiveIncoming(rt::Reactor& reactor, int fd, base::SecureChann
   co_return Status();
 }
 
-/// Tells the peer why, if it can be told at once. A socket closed with bytes unread would be reset, and the reason lost
-/// with it: so its last bytes are taken first.
+/// Tells the peer why, if it can be told at once. A socket closed with bytes unread would be reset, and the
+/// reason lost with it: so its last bytes are taken first.
 rt::Task<void> Refuse(rt::Reactor& reactor, int fd, base::SecureChannel& channel, rt::OpOptions until) {
   const ByteView out = channel.outgoing();
   if (out.empty() || send(fd, out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) co_return;
@@ -73,12 +75,13 @@ rt::Task<Status> SendSecurely(rt::Reactor& reactor, int fd, base::SecureChannel&
                               rt::OpOptions until) {
   const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};  // only read
   FB_CO_ASSIGN(const size_t sealed, channel.Seal({&piece, 1}));
-  if (sealed != bytes.size()) co_return Status::Internal("a greeting of {} bytes does not fit TLS", bytes.size());
+  if (sealed != bytes.size())
+    co_return Status::Internal("a greeting of {} bytes does not fit TLS", bytes.size());
   co_return co_await SendOutgoing(reactor, fd, channel, until);
 }
 
-rt::Task<Status> ReceiveSecurely(rt::Reactor& reactor, int fd, base::SecureChannel& channel, MutableByteView into,
-                                 rt::OpOptions until) {
+rt::Task<Status> ReceiveSecurely(rt::Reactor& reactor, int fd, base::SecureChannel& channel,
+                                 MutableByteView into, rt::OpOptions until) {
   while (!into.empty()) {
     const iovec place{into.data(), into.size()};
     FB_CO_ASSIGN(const size_t opened, channel.Open({&place, 1}));

@@ -25,7 +25,8 @@ rt::Task<Result<size_t>> SecureStream::Receive(std::span<const iovec> places, rt
     }
     const iovec place{room.data(), room.size()};
     FB_CO_ASSIGN(const size_t got, co_await wire_->Receive({&place, 1}, operation));
-    if (got == 0) co_return Status::Unavailable("the connection to {} was cut: TLS had not come to its end", peer_);
+    if (got == 0)
+      co_return Status::Unavailable("the connection to {} was cut: TLS had not come to its end", peer_);
     channel_->Received(got);
   }
   co_return Status::Cancelled("cancelled");
@@ -78,7 +79,7 @@ void SecureStream::WakeSenders() {
 void SecureStream::Finish(ByteView last) {
   if (carrying_ || !broken_.ok()) return wire_->Finish({});
   const iovec piece{const_cast<std::byte*>(last.data()), last.size()};  // only read
-  (void)channel_->Seal({&piece, 1});  // what does not fit is left out
+  (void)channel_->Seal({&piece, 1});                                    // what does not fit is left out
   channel_->End();
   wire_->Finish(channel_->outgoing());
 }

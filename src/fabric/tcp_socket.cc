@@ -32,7 +32,8 @@ struct Wire {
 };
 
 rt::Task<Status> SendPreamble(Wire wire, PreambleBytes bytes) {
-  if (wire.channel != nullptr) co_return co_await SendSecurely(wire.reactor, wire.fd, *wire.channel, bytes, wire.until);
+  if (wire.channel != nullptr)
+    co_return co_await SendSecurely(wire.reactor, wire.fd, *wire.channel, bytes, wire.until);
   // An empty socket buffer takes so little at once.
   const int sent = co_await wire.reactor.Send(wire.fd, bytes.data(), bytes.size(), MSG_WAITALL, wire.until);
   if (sent < 0) co_return Failed(wire.reactor, -sent, wire.until.deadline, "send the preamble");
@@ -60,7 +61,8 @@ rt::Task<Result<Preamble>> ReceivePreamble(Wire wire, Role expected) {
 }
 
 /// The channel with its handshake done; null where there is to be none.
-rt::Task<Result<std::unique_ptr<base::SecureChannel>>> Secure(rt::Reactor& reactor, int fd, base::SecureChannels* secure,
+rt::Task<Result<std::unique_ptr<base::SecureChannel>>> Secure(rt::Reactor& reactor, int fd,
+                                                              base::SecureChannels* secure,
                                                               rt::OpOptions until) {
   if (secure == nullptr) co_return nullptr;
   FB_CO_ASSIGN(auto channel, secure->Make());
@@ -68,7 +70,8 @@ rt::Task<Result<std::unique_ptr<base::SecureChannel>>> Secure(rt::Reactor& react
   co_return channel;
 }
 
-std::unique_ptr<ByteStream> StreamOf(Socket socket, std::unique_ptr<base::SecureChannel> channel, const std::string& peer) {
+std::unique_ptr<ByteStream> StreamOf(Socket socket, std::unique_ptr<base::SecureChannel> channel,
+                                     const std::string& peer) {
   auto plain = std::make_unique<TcpByteStream>(std::move(socket), peer);
   if (channel == nullptr) return plain;
   return std::make_unique<SecureStream>(std::move(plain), std::move(channel), peer);

@@ -20,7 +20,8 @@ namespace forebay::fabric {
 Preamble PreambleOf(const EndpointOptions& options, Role role);
 
 /// Connects and greets. Unavailable when nobody listens there, DeadlineExceeded, FailedPrecondition for
-/// another version. `secure`, borrowed for the call, makes the channel to do all that through; null: in the clear.
+/// another version. `secure`, borrowed for the call, makes the channel to do all that through; null: in the
+/// clear.
 rt::Task<Result<Greeted>> DialTcp(rt::Reactor& reactor, rt::SocketAddress address, EndpointOptions options,
                                   base::TimePoint deadline, base::SecureChannels* secure);
 /// The listener's part: waits for the connector's preamble and answers it.

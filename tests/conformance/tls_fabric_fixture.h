@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tcp under TLS for the suites of the fabric, which knows no certificates: a fabric whose listeners have a server's
-// and whose connections a client's. For tests only.
+// tcp under TLS for the suites of the fabric, which knows no certificates: a fabric whose listeners have a
+// server's and whose connections a client's. For tests only.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,8 @@ inline std::unique_ptr<auth::TlsContext> ServerTls() {
 class TlsFabric final : public fabric::Fabric {
  public:
   explicit TlsFabric(base::Random& random) : TlsFabric(random, ClientTls(), ServerTls()) {}
-  TlsFabric(base::Random& random, std::unique_ptr<auth::TlsContext> client, std::unique_ptr<auth::TlsContext> server)
+  TlsFabric(base::Random& random, std::unique_ptr<auth::TlsContext> client,
+            std::unique_ptr<auth::TlsContext> server)
       : client_(std::move(client)),
         server_(std::move(server)),
         connects_(random, client_.get()),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fabric's behaviour, over tcp under TLS; and what TLS adds to it: who is refused, and what a cut is.
-#include "fabric/fabric_suite.h"
-
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "fabric/fabric_suite.h"
 #include "tls_fabric_fixture.h"
 
 namespace forebay::fabric {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Tls, FabricSuite, testing::Values(TlsFactory()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Tls, FabricSuite, testing::Values(TlsFactory()),
+                         [](const auto& info) { return info.param.name; });
 
 /// One side's fabric listens, another one's connects.
 class TlsRefusalTest : public FabricTest {
@@ -52,7 +52,8 @@ TEST_P(TlsRefusalTest, AClientOfAnotherAuthorityIsToldSo) {
 
 TEST_P(TlsRefusalTest, AServerOfAnotherAuthorityOrHostIsRefused) {
   Listen();
-  const Status other = ConnectWith(*auth::TlsContext::ForClient(stranger_.Client(), auth::kDataProtocol, "127.0.0.1"));
+  const Status other =
+      ConnectWith(*auth::TlsContext::ForClient(stranger_.Client(), auth::kDataProtocol, "127.0.0.1"));
   EXPECT_EQ(other.code(), Code::kUnauthenticated) << other.ToString();
   EXPECT_TRUE(Says(other, "not accepted")) << other.ToString();
   const Status host =
@@ -92,7 +93,8 @@ TEST_P(TlsRefusalTest, StrangersAndSilentOnesBeforeTheHandshakeGo) {
   std::vector<int> silent;
   for (const std::string_view bytes : {"", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x40\x00\x01"}) {
     silent.push_back(Dial(listener_->address()));
-    EXPECT_EQ(send(silent.back(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(send(silent.back(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
   }
   ServeGoodPeer();
   Advance(EndpointOptions().dead_after);
@@ -105,7 +107,8 @@ TEST_P(TlsRefusalTest, StrangersAndSilentOnesBeforeTheHandshakeGo) {
   ServeGoodPeer();
 }
 
-INSTANTIATE_TEST_SUITE_P(Tls, TlsRefusalTest, testing::Values(TlsFactory()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Tls, TlsRefusalTest, testing::Values(TlsFactory()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace forebay::fabric

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hostile peers that have a good certificate: the suite of all streams, inside of TLS; and connections that are cut.
+// Hostile peers that have a good certificate: the suite of all streams, inside of TLS; and connections that
+// are cut.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -125,6 +125,18 @@ class CertsTest(TlsTest):
         self.fails("certs", "client", self.authority, "--name", "a", saying="chmod 600")
 
 
+class CryptoBenchTest(ForebayTest):
+    def test_it_measures_without_a_server(self):
+        lines = self.forebay("--json", "bench", "crypto").json_lines
+        mac, request = lines[0], lines[1]
+        self.assertEqual(mac["bytes"], 160)
+        self.assertAlmostEqual(request["microseconds"], 4 * mac["microseconds"])
+        self.assertGreater(mac["microseconds"], 0.02)  # of 160 bytes: no processor is faster
+        tls = {line["bytes"]: line["microseconds"] for line in lines if line["what"].startswith("TLS of")}
+        self.assertEqual(sorted(tls), [4096, MIB, 64 * MIB])
+        self.assertGreater(tls[64 * MIB], 16 * tls[MIB])
+
+
 class ControlTlsTest(TlsTest):
     def test_commands_of_the_same_user_need_no_flags(self):
         server = self.tls_server()
