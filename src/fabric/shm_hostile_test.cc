@@ -49,10 +49,6 @@ std::unique_ptr<RawListener> ListenRaw() { return std::make_unique<RawShmListene
 
 namespace {
 
-size_t OpenDescriptors() {
-  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(all), end(all)));
-}
 size_t SharedMappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
