@@ -127,6 +127,12 @@ Status CheckServeOptions(const ServeOptions& options) {
     return Status::InvalidArgument("--memory {}: {} reactors need at least {}",
                                    base::FormatSize(options.memory_bytes), options.reactors,
                                    base::FormatSize(2 * base::kMaxChunkBytes * options.reactors));
+  if (options.lend_bytes.value_or(0) != 0 && *options.lend_bytes < base::kMaxChunkBytes)
+    return Status::InvalidArgument("--lend {}: at least {}, or 0 to lend nothing",
+                                   base::FormatSize(*options.lend_bytes), base::FormatSize(base::kMaxChunkBytes));
+  if (options.lend_bytes.value_or(0) > kMostSize)
+    return Status::InvalidArgument("--lend {}: at most {}", base::FormatSize(*options.lend_bytes),
+                                   base::FormatSize(kMostSize));
   if (options.reactors > kMaxReactors)
     return Status::InvalidArgument("--reactors {}: at most {}", options.reactors, kMaxReactors);
   return {};
@@ -209,7 +215,8 @@ Status Server::Parts::StartData() {
   sessions = std::make_unique<auth::SessionTable>(clock, random);
   authenticator = std::make_unique<auth::RpcAuthenticator>(
       [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; }, clock);
-  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer);
+  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer,
+                                            options.lend_bytes.value_or(options.memory_bytes / 4));
   FB_ASSIGN(const std::vector<native::ListenOn> ways, ChooseWays());
   RegisterArena(ways);
   native::ServerOptions data_options;

@@ -156,9 +156,11 @@ class FabricTest : public testing::TestWithParam<FabricFactory> {
     });
   }
 
+  /// Frozen, as what comes from a memory tier.
   base::Buffer BufferOf(ByteView bytes) {
     base::Buffer buffer = *arena_->Allocate(std::max<size_t>(bytes.size(), 1));
     std::copy(bytes.begin(), bytes.end(), buffer.writable().begin());
+    buffer.Freeze();
     return buffer.Slice(0, bytes.size());
   }
   std::vector<base::Buffer> BuffersOf(ByteView bytes) { return {BufferOf(bytes)}; }

@@ -51,8 +51,10 @@ enum class Side : uint8_t {
 
 class Movers {
  public:
-  /// `random` is borrowed, thread-safe, and makes keys.
-  Movers(base::Random& random, Side side) : random_(random), side_(side) {}
+  /// `random` is borrowed, thread-safe, and makes keys. A server lends up to `lend_bytes` of payload to clients over shm
+  /// (LentBlocks); 0: none.
+  Movers(base::Random& random, Side side, size_t lend_bytes = 0)
+      : random_(random), side_(side), lend_bytes_(lend_bytes) {}
 
   /// Null when it cannot be used here.
   Fabric* Find(std::string_view name) const;
@@ -89,6 +91,7 @@ class Movers {
 
   base::Random& random_;
   const Side side_;
+  const size_t lend_bytes_;
   mutable std::array<Slot, kMoverKinds> slots_;
 };
 
