@@ -29,6 +29,7 @@ struct ServeArguments {
   ServeOptions options;
   std::string size;
   std::string memory = "256MiB";
+  std::string lend;
   std::string log_level = "info";
   bool no_profile = false;
 };
@@ -106,6 +107,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
     return RefuseUsage("--size takes a number of bytes, or one with K, M, G or T, for example 200GiB");
   if (!base::ParseSize(arguments.memory, &arguments.options.memory_bytes))
     return RefuseUsage("--memory takes a number of bytes, or one with K, M or G, for example 1GiB");
+  if (!arguments.lend.empty() && !base::ParseSize(arguments.lend, &arguments.options.lend_bytes.emplace()))
+    return RefuseUsage("--lend takes a number of bytes, or one with K, M or G, for example 64MiB");
   const auto level = LogLevels().find(arguments.log_level);
   if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
 
@@ -164,6 +167,9 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
       "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
   command->add_option("--memory", serve->memory,
                       "Memory for payload in flight and the memory tier (default 256MiB)");
+  command->add_option("--lend", serve->lend,
+                      "Memory for copies of hot payload that clients over shm read by themselves, without the "
+                      "server's processors; 0: none (default: a quarter of --memory, beside it)");
   command->add_option("--reactors", serve->options.reactors,
                       "Data-plane threads (default: half the cores, at most 8)");
   command->add_option("--log-level", serve->log_level, "debug, info, warning or error (default info)");

@@ -134,6 +134,12 @@ Status CheckServeOptions(const ServeOptions& options) {
     return Status::InvalidArgument("--memory {}: {} reactors need at least {}",
                                    base::FormatSize(options.memory_bytes), options.reactors,
                                    base::FormatSize(2 * base::kMaxChunkBytes * options.reactors));
+  if (options.lend_bytes.value_or(0) != 0 && *options.lend_bytes < base::kMaxChunkBytes)
+    return Status::InvalidArgument("--lend {}: at least {}, or 0 to lend nothing",
+                                   base::FormatSize(*options.lend_bytes), base::FormatSize(base::kMaxChunkBytes));
+  if (options.lend_bytes.value_or(0) > kMostSize)
+    return Status::InvalidArgument("--lend {}: at most {}", base::FormatSize(*options.lend_bytes),
+                                   base::FormatSize(kMostSize));
   if (options.reactors > kMaxReactors)
     return Status::InvalidArgument("--reactors {}: at most {}", options.reactors, kMaxReactors);
   return {};
@@ -254,7 +260,8 @@ Status Server::Parts::StartAuth() {
 }
 
 Status Server::Parts::StartData() {
-  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer, tls.get());
+  movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer, tls.get(),
+                                            options.lend_bytes.value_or(options.memory_bytes / 4));
   FB_ASSIGN(const std::vector<native::ListenOn> ways, ChooseWays());
   RegisterArena(ways);
   native::ServerOptions data_options;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace forebay::base {
 namespace {
@@ -61,6 +62,25 @@ Buffer Buffer::Slice(size_t offset, size_t length) const {
   return slice;
 }
 
+MutableByteView Buffer::writable() {
+  FB_CHECK(content_id() == 0);
+  return {data_, size_};
+}
+
+void Buffer::Freeze() const {
+  FB_CHECK(arena_ != nullptr);
+  std::atomic<uint64_t>& id = arena_->pages_[first_page_].content_id;
+  if (id.load(std::memory_order_acquire) != 0) return;
+  uint64_t made = 0;
+  while (made == 0) made = arena_->next_content_id_.fetch_add(1, std::memory_order_relaxed);
+  uint64_t none = 0;
+  id.compare_exchange_strong(none, made, std::memory_order_acq_rel);
+}
+
+uint64_t Buffer::content_id() const {
+  return arena_ == nullptr ? 0 : arena_->pages_[first_page_].content_id.load(std::memory_order_acquire);
+}
+
 Result<std::unique_ptr<Arena>> Arena::Create(size_t size_bytes) {
   constexpr size_t kLimit = (size_t{UINT32_MAX} - 255) * kPage;
   if (size_bytes == 0 || size_bytes > kLimit)
@@ -80,7 +100,11 @@ Result<std::unique_ptr<Arena>> Arena::Create(size_t size_bytes) {
   return std::unique_ptr<Arena>(new Arena(MutableByteView(memory, size)));
 }
 
-Arena::Arena(MutableByteView memory) : memory_(memory), free_bytes_(memory.size()), pages_(memory.size() / kPage) {
+Arena::Arena(MutableByteView memory)
+    : memory_(memory),
+      free_bytes_(memory.size()),
+      next_content_id_(SecureRandom().Next64()),
+      pages_(memory.size() / kPage) {
   MutexLock lock(mutex_);
   const size_t step = kMaxAllocation / kPage;
   for (size_t page = pages_.size(); page >= step; page -= step)
@@ -129,6 +153,7 @@ Buffer Arena::Take(size_t size) {
   }
   pages_[page].order = static_cast<uint8_t>(order);
   pages_[page].references.store(1, std::memory_order_relaxed);
+  pages_[page].content_id.store(0, std::memory_order_relaxed);
   free_bytes_.fetch_sub(kPage << order, std::memory_order_relaxed);
   return Buffer(this, page, memory_.data() + size_t{page} * kPage, size);
 }

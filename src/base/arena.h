@@ -46,8 +46,14 @@ class Buffer {
   size_t size() const { return size_; }
   const std::byte* data() const { return data_; }
   ByteView view() const { return {data_, size_}; }
-  /// For whoever allocated it and fills it before sharing.
-  MutableByteView writable() { return {data_, size_}; }
+  /// For whoever allocated it and fills it before sharing; never of what is frozen.
+  MutableByteView writable();
+  /// Promises that the bytes of the whole allocation, slices included, stay as they are while any reference to it lives.
+  /// Not of an empty buffer.
+  void Freeze() const;
+  /// Names the bytes of a frozen allocation: no other content, of this or another arena, ever has the same number. 0 while it
+  /// is not frozen. So whoever sees number, place and size again may take it that the bytes are the same.
+  uint64_t content_id() const;
   /// Shares [offset, offset + length) of this buffer; the caller keeps the range inside.
   Buffer Slice(size_t offset, size_t length) const;
 
@@ -128,10 +134,12 @@ class Arena {
     uint8_t order = 0;
     bool free_head = false;
     uint32_t list_index = 0;
+    std::atomic<uint64_t> content_id{0};  // once frozen
   };
 
   const MutableByteView memory_;
   std::atomic<size_t> free_bytes_{0};
+  std::atomic<uint64_t> next_content_id_;  // from a random start, so that those of two arenas do not meet
   Mutex mutex_;
   std::vector<PageState> pages_;
   std::vector<uint32_t> free_lists_[kOrders] FB_GUARDED_BY(mutex_);

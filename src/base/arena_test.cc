@@ -2,6 +2,8 @@
 #include "base/arena.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -273,6 +275,46 @@ TEST(Arena, WithdrawingTheFirstLetsTheNextOneIn) {
   EXPECT_EQ(small.granted.size(), 1U);
   EXPECT_FALSE(arena->Withdraw(&small));
   EXPECT_TRUE(large.granted.empty());
+}
+
+TEST(Arena, ContentIsNamedOnceFrozenAndNeverTwice) {
+  const auto arena = MakeArena();
+  Buffer buffer = Take(*arena, 8192);
+  EXPECT_EQ(buffer.content_id(), 0U);
+  EXPECT_EQ(Buffer().content_id(), 0U);
+  const Buffer slice = buffer.Slice(100, 10);
+  slice.Freeze();
+  const uint64_t id = buffer.content_id();
+  EXPECT_NE(id, 0U);
+  EXPECT_EQ(slice.content_id(), id);
+  buffer.Freeze();
+  EXPECT_EQ(buffer.content_id(), id);
+  const Buffer other = Take(*arena, 8192);
+  other.Freeze();
+  EXPECT_NE(other.content_id(), id);
+}
+
+TEST(Arena, MemoryThatIsUsedAgainHasNewContent) {
+  const auto arena = MakeArena();
+  std::set<uint64_t> seen;
+  std::set<const std::byte*> places;
+  for (int i = 0; i < 100; ++i) {
+    Buffer buffer = Take(*arena, kOne);
+    EXPECT_EQ(buffer.content_id(), 0U);
+    EXPECT_EQ(buffer.writable().size(), kOne);
+    buffer.Freeze();
+    seen.insert(buffer.content_id());
+    places.insert(buffer.data());
+  }
+  EXPECT_EQ(seen.size(), 100U);
+  EXPECT_LT(places.size(), 100U);
+}
+
+TEST(ArenaDeathTest, WhatIsFrozenIsNotWritten) {
+  const auto arena = MakeArena();
+  Buffer buffer = Take(*arena, 10);
+  buffer.Freeze();
+  EXPECT_DEATH((void)buffer.writable(), "content_id");
 }
 
 }  // namespace

@@ -90,6 +90,12 @@ TEST_F(TierTest, KeepsABlockUntilItIsEvicted) {
   EXPECT_EQ(arena_->free_bytes(), free);
 }
 
+TEST_F(TierTest, WhatItKeepsIsFrozen) {
+  Tier tier(UINT64_MAX);
+  tier.Insert({1, 0}, Block());
+  EXPECT_NE(tier.Lookup({1, 0}).content_id(), 0U);
+}
+
 TEST_F(TierTest, StaysWithinItsBytes) {
   Tier tier(10 * 65536);
   for (uint32_t i = 0; i < 40; ++i) tier.Insert({1, i}, Block());

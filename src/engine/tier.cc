@@ -33,6 +33,7 @@ void Tier::Insert(const BlockKey& key, const base::Buffer& block) {
   if (holds_.load() != 0) return;
   const auto [place, is_new] = shard.blocks.try_emplace(key);
   if (!is_new) return;
+  block.Freeze();  // many will read it, none writes: movers may keep what they made of it
   shard.order.push_front({key, block});
   place->second = shard.order.begin();
   bytes_.fetch_add(footprint, std::memory_order_relaxed);

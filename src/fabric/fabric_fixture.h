@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -50,6 +52,18 @@ inline uint64_t TestSeed() {
   const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260117;
   std::cout << "FOREBAY_SEED=" << seed << "\n";
   return seed;
+}
+
+/// Of this process, those included that are open while one counts.
+inline size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+/// How often an attack is repeated that takes a while: FOREBAY_ATTACKS for another number (docs/guest.md).
+inline int Attacks(int usual) {
+  const char* given = std::getenv("FOREBAY_ATTACKS");
+  return given != nullptr ? std::atoi(given) : usual;
 }
 
 /// Holds a reactor's thread up, as SIGSTOP would, until Resume.
@@ -142,9 +156,11 @@ class FabricTest : public testing::TestWithParam<FabricFactory> {
     });
   }
 
+  /// Frozen, as what comes from a memory tier.
   base::Buffer BufferOf(ByteView bytes) {
     base::Buffer buffer = *arena_->Allocate(std::max<size_t>(bytes.size(), 1));
     std::copy(bytes.begin(), bytes.end(), buffer.writable().begin());
+    buffer.Freeze();
     return buffer.Slice(0, bytes.size());
   }
   std::vector<base::Buffer> BuffersOf(ByteView bytes) { return {BufferOf(bytes)}; }

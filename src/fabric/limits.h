@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -21,7 +21,7 @@ constexpr size_t kMessageOverheadBytes = 64;
 /// Bytes of messages that may be on their way or waiting to be received, on one side. Two of the largest fit.
 constexpr size_t MessageWindow(size_t max_message_bytes) { return 2 * (max_message_bytes + kMessageOverheadBytes); }
 
-inline uint64_t TotalSize(const std::vector<base::Buffer>& buffers) {
+inline uint64_t TotalSize(std::span<const base::Buffer> buffers) {
   uint64_t total = 0;
   for (const base::Buffer& buffer : buffers) total += buffer.size();
   return total;

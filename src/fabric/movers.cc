@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "fabric/lent_blocks.h"
 #include "fabric/shm_fabric.h"
 #include "fabric/tcp_fabric.h"
 #ifdef FOREBAY_HAS_OFI
@@ -80,7 +81,10 @@ const Movers::Found& Movers::Look(size_t kind) const {
 Movers::Found Movers::LookFor(std::string_view name) const {
   Found found;
   if (name == "shm") {
-    found.fabric = std::make_unique<ShmFabric>(random_);
+    ShmOptions options{.borrows = side_ == Side::kClient};
+    if (lend_bytes_ != 0)
+      options.lent = std::make_shared<LentBlocks>(LentBlocksOptions{.budget_bytes = lend_bytes_});
+    found.fabric = std::make_unique<ShmFabric>(random_, std::move(options));
     found.detail = "memfd and Unix sockets";
   } else if (name == "tcp") {
     found.fabric = std::make_unique<TcpFabric>(random_);

@@ -53,10 +53,10 @@ enum class Side : uint8_t {
 
 class Movers {
  public:
-  /// `random` is borrowed, thread-safe, and makes keys. `secure`, borrowed as well, is of the same side:
-  /// without it there is no `tcp;tls`.
-  Movers(base::Random& random, Side side, base::SecureChannels* secure = nullptr)
-      : random_(random), side_(side), secure_(secure) {}
+  /// `random` is borrowed, thread-safe, and makes keys. `secure`, borrowed as well, is of the same side: without it there is no
+  /// `tcp;tls`. A server lends up to `lend_bytes` of payload to clients over shm (LentBlocks); 0: none.
+  Movers(base::Random& random, Side side, base::SecureChannels* secure = nullptr, size_t lend_bytes = 0)
+      : random_(random), side_(side), secure_(secure), lend_bytes_(lend_bytes) {}
 
   /// Null when it cannot be used here.
   Fabric* Find(std::string_view name) const;
@@ -94,6 +94,7 @@ class Movers {
   base::Random& random_;
   const Side side_;
   base::SecureChannels* const secure_;
+  const size_t lend_bytes_;
   mutable std::array<Slot, kMoverKinds> slots_;
 };
 

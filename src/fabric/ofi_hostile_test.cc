@@ -3,11 +3,9 @@
 // are guessed, dead, of another session or for the other direction, and keep what they were asked to give
 // back. In each case the memory is unchanged (or changed only while the liar was allowed to), the liar gets
 // an error or an end, and the listener goes on to serve a good peer.
-#include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -18,26 +16,11 @@
 namespace forebay::fabric {
 namespace {
 
-/// How often an attack that needs a connection of its own is repeated: FOREBAY_ATTACKS for a long run by
-/// hand.
-int Attacks(int usual) {
-  const char* given = std::getenv("FOREBAY_ATTACKS");
-  return given != nullptr ? std::atoi(given) : usual;
-}
-
-size_t OpenDescriptors() {
-  size_t count = 0;
-  DIR* directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
-  return count;
-}
-
 class OfiHostileTest : public FabricTest {
  protected:
   void SetUp() override { Listen(); }
 
-  std::unique_ptr<RawOfiPeer> Raw() { return std::make_unique<RawOfiPeer>(*initiator_, GetParam().name); }
+  std::unique_ptr<RawOfiPeer> Raw() { return std::make_unique<RawOfiPeer>(*initiator_, library_); }
   /// A raw peer that is connected, and its victim, which is b_.
   std::unique_ptr<RawOfiPeer> Attacker() {
     EndVictim();
@@ -90,6 +73,7 @@ class OfiHostileTest : public FabricTest {
   }
   bool device() const { return GetParam().name == "verbs"; }
 
+  const std::shared_ptr<OfiLibrary> library_ = *OfiLibrary::Open(GetParam().name);  // the attackers'
   Bytes around_ = Bytes(3 * 4096, std::byte{0x55});  // the region's neighbours must stay as well
   Bytes memory_ = Pattern(4096, 42);
   const Bytes before_ = memory_;

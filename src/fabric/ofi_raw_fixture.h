@@ -24,9 +24,10 @@ namespace forebay::fabric {
 
 class RawOfiPeer final : private OfiLinkSink {
  public:
-  RawOfiPeer(rt::ReactorThread& thread, const std::string& provider)
+  /// Many may share a library: to open one takes longer than all the rest of a connection.
+  RawOfiPeer(rt::ReactorThread& thread, std::shared_ptr<OfiLibrary> library)
       : thread_(thread),
-        domains_(*OfiLibrary::Open(provider), false),
+        domains_(std::move(library), false),
         gate_(thread.reactor()),
         changed_(thread.reactor()) {}
   ~RawOfiPeer() override { Close(); }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "fabric/fabric_suite.h"
+#include "fabric/lent_blocks.h"
 
 namespace forebay::fabric {
 namespace {
@@ -15,12 +16,23 @@ std::unique_ptr<Fabric> WithRing(base::Random& random, size_t bytes) {
   return std::make_unique<ShmFabric>(random, ShmOptions{.ring_bytes = bytes});
 }
 
-// Once as it is, and once with a ring that every transfer goes around many times.
+/// Whatever can be lent is, at once and both ways, and soon taken back for the next.
+std::unique_ptr<Fabric> Lending(base::Random& random) {
+  ShmOptions options{.borrows = true};
+  options.lent = std::make_shared<LentBlocks>(LentBlocksOptions{.budget_bytes = 8 * base::kMiB,
+                                                                .least_bytes = 1,
+                                                                .at_first_sight = true,
+                                                                .least_stay = base::Duration::zero()});
+  return std::make_unique<ShmFabric>(random, std::move(options));
+}
+
+// Once as it is, once with a ring that every transfer goes around many times, and once with nothing in it.
 INSTANTIATE_TEST_SUITE_P(
     Shm, FabricSuite,
     testing::Values(
         FabricFactory{"shm", "@", [](base::Random& random) { return std::make_unique<ShmFabric>(random); }},
-        FabricFactory{"shm_small_ring", "@", [](base::Random& random) { return WithRing(random, 4096); }}),
+        FabricFactory{"shm_small_ring", "@", [](base::Random& random) { return WithRing(random, 4096); }},
+        FabricFactory{"shm_lending", "@", Lending}),
     [](const auto& info) { return info.param.name; });
 
 class ShmFabricTest : public FabricTest {};

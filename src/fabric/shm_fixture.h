@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawShm: the blocking other end of an shm connection, for tests of hostile peers: it can greet well or
+// RawShm: the blocking other end of an shm connection, for tests of hostile peers, and RawShmListener: it can greet well or
 // badly, speak through the rings, and write anything at all to its own shared memory. For tests only; used on
 // one thread.
 #pragma once
@@ -20,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fabric/shm_descriptors.h"
 #include "fabric/shm_hello.h"
 #include "fabric/shm_memory.h"
 #include "fabric/shm_ring.h"
@@ -31,12 +32,13 @@ namespace forebay::fabric {
 inline constexpr uint32_t kRawRingBytes = 1 << 20;
 inline constexpr size_t kRawMemoryBytes = kShmControlBytes + kRawRingBytes;
 
-inline ShmHello RawHello(Role role) {
+inline ShmHello RawHello(Role role, bool borrows = false) {
   return {.role = role,
           .max_message_bytes = kRawMaxMessage,
           .max_transfer_bytes = kRawMaxTransfer,
           .max_transfers = kRawMaxTransfers,
-          .ring_bytes = kRawRingBytes};
+          .ring_bytes = kRawRingBytes,
+          .borrows = borrows};
 }
 
 /// Makes only system calls, so a child between fork and its end may use it too.
@@ -76,11 +78,10 @@ class RawShm final : public RawStream {
   bool Greet(Role role) override {
     const Role other = role == Role::kListener ? Role::kConnector : Role::kListener;
     const int memory = own_.descriptor.fd();
-    if (role == Role::kConnector && !SendWithDescriptors(fd_, EncodeShmHello(RawHello(role)), {&memory, 1}))
-      return false;
+    const ShmHelloBytes hello = EncodeShmHello(RawHello(role, borrows_));
+    if (role == Role::kConnector && !SendWithDescriptors(fd_, hello, {&memory, 1})) return false;
     if (!ReceiveHello(other)) return false;
-    if (role == Role::kListener && !SendWithDescriptors(fd_, EncodeShmHello(RawHello(role)), {&memory, 1}))
-      return false;
+    if (role == Role::kListener && !SendWithDescriptors(fd_, hello, {&memory, 1})) return false;
     writer_ = std::make_unique<ShmRingWriter>(own_.mapping.writable(), peer_.bytes());
     reader_ = std::make_unique<ShmRingReader>(own_.mapping.writable(), peer_.bytes());
     return true;
@@ -130,6 +131,8 @@ class RawShm final : public RawStream {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
 
+  /// Before Greet: it says that it takes loans.
+  void Borrow() { borrows_ = true; }
   bool SendFrame(const FrameHeader& header, ByteView payload) {
     return Send(EncodeHeader(header)) && Send(payload);
   }
@@ -142,11 +145,26 @@ class RawShm final : public RawStream {
   /// False at the end of the other side.
   bool AwaitBell() {
     char rings[64];
+    DescriptorMessage message(rings, sizeof(rings));
     ssize_t got = 0;
-    while ((got = recv(fd_, rings, sizeof(rings), 0)) < 0 && errno == EINTR) {
+    while ((got = recvmsg(fd_, &message.header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
     }
     if (got <= 0) hung_up_ = true;
+    if (got > 0) message.Collect(descriptors_);
     return !hung_up_;
+  }
+  /// What was passed with a ring; waits for it.
+  Socket TakeDescriptor() {
+    while (descriptors_.empty() && AwaitBell()) {
+    }
+    if (descriptors_.empty()) return Socket();
+    Socket first = std::move(descriptors_.front());
+    descriptors_.erase(descriptors_.begin());
+    return first;
+  }
+  /// Rings with these descriptors.
+  bool Pass(std::span<const int> descriptors) {
+    return SendWithDescriptors(fd_, Bytes(1), descriptors);
   }
   /// Takes the other side's hello and maps its memory.
   bool ReceiveHello(Role expected) {
@@ -180,7 +198,32 @@ class RawShm final : public RawStream {
   ShmMapping peer_;
   std::unique_ptr<ShmRingWriter> writer_;
   std::unique_ptr<ShmRingReader> reader_;
+  bool borrows_ = false;
+  std::vector<Socket> descriptors_;  // passed to us
   bool hung_up_ = false;
+};
+
+class RawShmListener final : public RawListener {
+ public:
+  RawShmListener() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const auto any = *ShmAddress::Parse("@");
+    EXPECT_EQ(bind(fd_, any.get(), any.size()), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+  }
+  ~RawShmListener() override { close(fd_); }
+  int fd() const { return fd_; }
+  std::string address() const override {
+    sockaddr_un bound{};
+    socklen_t size = sizeof(bound);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&bound), &size);
+    return ShmAddress::Of(bound, size).text();
+  }
+  std::unique_ptr<RawStream> Accept() override {
+    return std::make_unique<RawShm>(accept(fd_, nullptr, nullptr));
+  }
+
+ private:
+  const int fd_;
 };
 
 }  // namespace forebay::fabric

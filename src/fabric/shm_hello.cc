@@ -11,6 +11,7 @@
 namespace forebay::fabric {
 
 namespace {
+constexpr uint8_t kBorrows = 1;  // of the flags
 constexpr size_t kReservedBytes = 12;
 constexpr size_t kChecksumAt = 36;
 static_assert(kChecksumAt + sizeof(uint32_t) == kShmHelloBytes);
@@ -22,7 +23,7 @@ ShmHelloBytes EncodeShmHello(const ShmHello& hello) {
   encoder.U32(kShmMagic);
   encoder.U16(hello.version);
   encoder.U8(static_cast<uint8_t>(hello.role));
-  encoder.U8(0);
+  encoder.U8(hello.borrows ? kBorrows : 0);
   encoder.U32(hello.max_message_bytes);
   encoder.U32(hello.max_transfer_bytes);
   encoder.U32(hello.max_transfers);
@@ -42,7 +43,8 @@ Result<ShmHello> DecodeShmHello(ByteView bytes, Role expected) {
   ShmHello hello;
   hello.version = decoder.U16();
   const uint8_t role = decoder.U8();
-  const uint8_t reserved = decoder.U8();
+  const uint8_t flags = decoder.U8();
+  hello.borrows = (flags & kBorrows) != 0;
   hello.max_message_bytes = decoder.U32();
   hello.max_transfer_bytes = decoder.U32();
   hello.max_transfers = decoder.U32();
@@ -66,8 +68,8 @@ Result<ShmHello> DecodeShmHello(ByteView bytes, Role expected) {
     return Status::InvalidArgument("the peer's ring of {} bytes is no power of two from {} to {}",
                                    hello.ring_bytes, kMinShmRingBytes, kMaxShmRingBytes);
   }
-  if (reserved != 0 || std::ranges::any_of(rest, [](char c) { return c != '\0'; })) {
-    return Status::InvalidArgument("the peer's hello uses fields that version 1 reserves");
+  if ((flags & ~kBorrows) != 0 || std::ranges::any_of(rest, [](char c) { return c != '\0'; })) {
+    return Status::InvalidArgument("the peer's hello uses fields that version {} reserves", kShmVersion);
   }
   return hello;
 }

@@ -14,7 +14,7 @@ namespace forebay::fabric {
 
 constexpr size_t kShmHelloBytes = 40;
 constexpr uint32_t kShmMagic = 0x53594246;  // "FBYS", little-endian
-constexpr uint16_t kShmVersion = 1;
+constexpr uint16_t kShmVersion = 2;
 
 /// Magic, version and checksum stay where they are in all versions to come.
 struct ShmHello {
@@ -24,6 +24,7 @@ struct ShmHello {
   uint32_t max_transfer_bytes = 0;  // of one READ or WRITE
   uint32_t max_transfers = 0;       // unanswered ones
   uint32_t ring_bytes = 0;          // of the sender's ring
+  bool borrows = false;             // it takes loans: LENT instead of WRITE
   friend bool operator==(const ShmHello&, const ShmHello&) = default;
 };
 

@@ -17,42 +17,11 @@
 #include "fabric/stream_listener.h"
 
 namespace forebay::fabric {
-namespace {
-
-class RawShmListener final : public RawListener {
- public:
-  RawShmListener() : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto any = *ShmAddress::Parse("@");
-    EXPECT_EQ(bind(fd_, any.get(), any.size()), 0);
-    EXPECT_EQ(listen(fd_, 8), 0);
-  }
-  ~RawShmListener() override { close(fd_); }
-  int fd() const { return fd_; }
-  std::string address() const override {
-    sockaddr_un bound{};
-    socklen_t size = sizeof(bound);
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&bound), &size);
-    return ShmAddress::Of(bound, size).text();
-  }
-  std::unique_ptr<RawStream> Accept() override {
-    return std::make_unique<RawShm>(accept(fd_, nullptr, nullptr));
-  }
-
- private:
-  const int fd_;
-};
-
-}  // namespace
-
 std::unique_ptr<RawStream> DialRaw(const std::string& address) { return RawShm::Dial(address); }
 std::unique_ptr<RawListener> ListenRaw() { return std::make_unique<RawShmListener>(); }
 
 namespace {
 
-size_t OpenDescriptors() {
-  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(all), end(all)));
-}
 size_t SharedMappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
@@ -381,13 +350,13 @@ TEST_P(ShmHostileTest, ListenersOfOtherUsersAreRefused) {
 
 TEST_P(StreamHostileServerTest, WrongHellosAreClearErrors) {
   ShmHello newer = RawHello(Role::kListener);
-  newer.version = 2;
+  newer.version = kShmVersion + 1;
   const struct {
     ShmHelloBytes bytes;
     Code code;
     const char* words;
   } cases[] = {
-      {EncodeShmHello(newer), Code::kFailedPrecondition, "version 2"},
+      {EncodeShmHello(newer), Code::kFailedPrecondition, "version 3"},
       {EncodeShmHello(RawHello(Role::kConnector)), Code::kInvalidArgument, "listener"},
       {ShmHelloBytes{}, Code::kInvalidArgument, "does not speak"},
       {EncodeShmHello(RawHello(Role::kListener)), Code::kInvalidArgument, "no shared memory"},

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
+
+#include <fmt/format.h>
 
 namespace forebay::fabric {
 
@@ -21,10 +24,19 @@ constexpr unsigned kNoExecSeal = 0x0008U;
 /// and leaves the maker's mapping, which was there before it, as it is.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 
-int CreateMemoryFile() {
-  const int fd = memfd_create("forebay-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
+/// Of lent memory. Its maker can still shorten it: that is how it takes the pages back.
+constexpr int kLentSeals = F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+int CreateMemoryFile(const char* name) {
+  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
   if (fd >= 0 || errno != EINVAL) return fd;
-  return memfd_create("forebay-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+/// Huge pages have seals too, but may be missing when they are touched.
+bool IsSmallPageMemory(int fd) {
+  struct statfs system{};
+  return fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ void ShmMapping::Unmap() {
 
 Result<ShmMemory> CreateShm(size_t size) {
   ShmMemory memory;
-  memory.descriptor = Socket(CreateMemoryFile());
+  memory.descriptor = Socket(CreateMemoryFile("forebay-shm"));
   const int fd = memory.descriptor.fd();
   if (fd < 0) return Status::FromErrno(errno, "memfd_create");
   if (ftruncate(fd, static_cast<off_t>(size)) != 0) return Status::FromErrno(errno, "size of shared memory");
@@ -60,9 +72,7 @@ Result<ShmMemory> CreateShm(size_t size) {
 
 Result<ShmMapping> MapPeerShm(int fd, size_t size) {
   const int seals = fcntl(fd, F_GET_SEALS);
-  struct statfs system{};
-  // Huge pages have seals too, but may be missing when they are touched: that would be a fault.
-  if (seals < 0 || fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) {
+  if (seals < 0 || !IsSmallPageMemory(fd)) {
     return Status::InvalidArgument("the peer sent a descriptor that is no shared memory");
   }
   if ((seals & kSeals) != kSeals) {
@@ -75,6 +85,36 @@ Result<ShmMapping> MapPeerShm(int fd, size_t size) {
                                    size);
   }
   return MapShm(fd, size, false);
+}
+
+// ---- lent ----
+
+Result<Socket> CreateLentMemory() {
+  Socket memory(CreateMemoryFile("forebay-lent"));
+  if (memory.fd() < 0) return Status::FromErrno(errno, "memfd_create");
+  // Others who get a descriptor shall not make another one of it, which could shorten the memory.
+  if (fchmod(memory.fd(), 0400) != 0) return Status::FromErrno(errno, "rights of lent memory");
+  return memory;
+}
+
+Result<Socket> SealLentMemory(const Socket& memory) {
+  if (fcntl(memory.fd(), F_ADD_SEALS, kLentSeals) != 0) return Status::FromErrno(errno, "seal lent memory");
+  const std::string path = fmt::format("/proc/self/fd/{}", memory.fd());
+  Socket reading(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (reading.fd() < 0) return Status::FromErrno(errno, "open " + path);
+  return reading;
+}
+
+Status CheckLentMemory(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || !IsSmallPageMemory(fd))
+    return Status::InvalidArgument("the peer lent a descriptor that is no shared memory");
+  if ((seals & kLentSeals) != kLentSeals)
+    return Status::InvalidArgument("the peer lent memory without the seals {:#x} (it has {:#x})", kLentSeals,
+                                   seals);
+  if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
+    return Status::InvalidArgument("the peer lent memory by a descriptor that is not for reading only");
+  return Status();
 }
 
 }  // namespace forebay::fabric

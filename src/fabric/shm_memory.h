@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that two processes share by descriptor: made by one, which alone may write to it, and mapped
-// read-only by the other. Neither can make the other fault: its maker seals the size and every new way of
+// read-only by the other, or read from where it is lent. Neither can make the other fault: its maker seals the size and every new way of
 // writing before the descriptor leaves, and whoever receives one believes nothing else than those seals.
 // Reactor-local; may be handed over.
 #pragma once
@@ -48,5 +48,16 @@ Result<ShmMemory> CreateShm(size_t size);
 /// Maps what a peer sent, read-only. InvalidArgument unless it is memory of exactly `size` bytes that nobody
 /// can shrink, punch holes into, or newly write to.
 Result<ShmMapping> MapPeerShm(int fd, size_t size);
+
+// ---- lent memory: its maker fills it once and gives it away to be read, not mapped ----
+
+/// Empty; the descriptor can write. Whoever else can open it is its maker's user.
+Result<Socket> CreateLentMemory();
+/// Once it is filled: from now on nobody can write to it, its maker included, nor make it longer, nor keep its maker from
+/// making it shorter. Gives a descriptor for others, which can only read.
+Result<Socket> SealLentMemory(const Socket& memory);
+/// What a peer lent. InvalidArgument unless it is sealed memory that can only be read: reading it neither waits for
+/// anybody nor sees two contents.
+Status CheckLentMemory(int fd);
 
 }  // namespace forebay::fabric

@@ -38,21 +38,23 @@ Bytes FromHex(std::string hex) {
 
 // The example of docs/formats/fabric-shm.md; made with another program.
 const Bytes kConnectorHello = FromHex(
-    "46 42 59 53 01 00 01 00 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
-    "00 00 87 eb 30 b5");
+    "46 42 59 53 02 00 01 01 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
+    "00 00 ff 51 00 04");
 const Bytes kListenerHello = FromHex(
-    "46 42 59 53 01 00 02 00 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
-    "00 00 9c 28 fd 8b");
+    "46 42 59 53 02 00 02 00 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
+    "00 00 c1 59 16 cd");
 
 TEST(ShmHelloTest, IsAsTheFormatPageSays) {
   ShmHello hello{.role = Role::kConnector,
                  .max_message_bytes = 262'144,
                  .max_transfer_bytes = 1'048'576,
                  .max_transfers = 1024,
-                 .ring_bytes = 2'097'152};
+                 .ring_bytes = 2'097'152,
+                 .borrows = true};
   EXPECT_TRUE(std::ranges::equal(EncodeShmHello(hello), kConnectorHello));
   EXPECT_EQ(*DecodeShmHello(kConnectorHello, Role::kConnector), hello);
   hello.role = Role::kListener;
+  hello.borrows = false;
   EXPECT_TRUE(std::ranges::equal(EncodeShmHello(hello), kListenerHello));
   EXPECT_EQ(*DecodeShmHello(kListenerHello, Role::kListener), hello);
 }

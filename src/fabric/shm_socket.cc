@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "fabric/limits.h"
+#include "fabric/shm_descriptors.h"
 #include "fabric/shm_hello.h"
 #include "fabric/shm_memory.h"
 #include "fabric/shm_ring.h"
@@ -32,46 +33,6 @@ Status Failed(rt::Reactor& reactor, int error, base::TimePoint deadline, std::st
   if (error == ECANCELED) return Status::Cancelled("{}: cancelled", what);
   return Status::Unavailable("{}: {}", what, std::generic_category().message(error));
 }
-
-/// More than a rightful peer sends, so that those of another are seen and closed.
-constexpr size_t kMaxDescriptors = 4;
-
-/// A message with room for descriptors.
-struct DescriptorMessage {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-  iovec piece{};
-  msghdr header{};
-
-  DescriptorMessage(void* data, size_t size) : piece{data, size} {
-    header.msg_iov = &piece;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-  }
-  DescriptorMessage(const DescriptorMessage&) = delete;
-  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
-
-  void Attach(int fd) {
-    header.msg_controllen = CMSG_SPACE(sizeof(int));
-    cmsghdr* first = CMSG_FIRSTHDR(&header);
-    first->cmsg_level = SOL_SOCKET;
-    first->cmsg_type = SCM_RIGHTS;
-    first->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(first), &fd, sizeof(fd));
-  }
-  /// After a receive: owns what came.
-  void Collect(std::vector<Socket>& into) {
-    for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
-      if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
-      const size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (size_t i = 0; i < count; ++i) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(fd));
-        into.emplace_back(fd);
-      }
-    }
-  }
-};
 
 /// A hello and the memory that came with it.
 struct ReceivedHello {
@@ -100,14 +61,14 @@ rt::Task<Result<ReceivedHello>> ReceiveHello(rt::Reactor& reactor, int fd, Role 
     DescriptorMessage message(bytes.data() + have, bytes.size() - have);
     const int got = co_await reactor.Recvmsg(fd, &message.header, MSG_CMSG_CLOEXEC, until);
     if (got < 0) co_return Failed(reactor, -got, until.deadline, "wait for the peer's hello");
-    message.Collect(descriptors);
+    const bool had_room = message.Collect(descriptors);
     if (got == 0) {
       co_return Status::Unavailable(
           "the peer closed the connection instead of sending its hello; perhaps it does not allow "
           "user {}",
           geteuid());
     }
-    if ((message.header.msg_flags & MSG_CTRUNC) != 0 || descriptors.size() > 1) {
+    if (!had_room || descriptors.size() > 1) {
       co_return Status::InvalidArgument("the peer sent more descriptors than one");
     }
     have += static_cast<size_t>(got);
@@ -139,18 +100,22 @@ ShmHello HelloOf(const EndpointOptions& options, const ShmOptions& shm, Role rol
           .max_message_bytes = static_cast<uint32_t>(options.max_message_bytes),
           .max_transfer_bytes = static_cast<uint32_t>(options.max_transfer_bytes),
           .max_transfers = options.max_transfers,
-          .ring_bytes = static_cast<uint32_t>(shm.ring_bytes)};
+          .ring_bytes = static_cast<uint32_t>(shm.ring_bytes),
+          .borrows = shm.borrows};
 }
 
 Result<Greeted> Join(Socket socket, ShmMapping own, const ReceivedHello& peer, std::string name,
-                     const EndpointOptions& options) {
+                     const EndpointOptions& options, const ShmOptions& shm) {
   FB_ASSIGN(ShmMapping theirs, MapPeerShm(peer.descriptor.fd(), kShmControlBytes + peer.hello.ring_bytes));
   EndpointOptions limits;
   limits.max_message_bytes = peer.hello.max_message_bytes;
   limits.max_transfer_bytes = peer.hello.max_transfer_bytes;
   limits.max_transfers = peer.hello.max_transfers;
-  auto stream = std::make_unique<ShmByteStream>(std::move(socket), std::move(own), std::move(theirs), name);
-  return Greeted{std::move(stream), std::move(name), CommonLimits(options, limits)};
+  std::shared_ptr<LentBlocks> lent = peer.hello.borrows ? shm.lent : nullptr;
+  auto stream = std::make_unique<ShmByteStream>(
+      std::move(socket), std::move(own), std::move(theirs), name,
+      ShmByteStream::Loans{.takes = shm.borrows, .passes = lent != nullptr});
+  return Greeted{std::move(stream), std::move(name), CommonLimits(options, limits), std::move(lent)};
 }
 
 /// The listener's part: waits for the connector's hello and answers it.
@@ -166,7 +131,7 @@ rt::Task<Result<Greeted>> GreetShmConnector(rt::Reactor& reactor, Socket socket,
                                own.descriptor.fd(), until));
   FB_CO_TRY(received);
   co_return Join(std::move(socket), std::move(own.mapping), *received,
-                 fmt::format("process {} of user {}", peer.pid, peer.uid), options);
+                 fmt::format("process {} of user {}", peer.pid, peer.uid), options, shm);
 }
 
 class ShmListeningSocket final : public ListeningSocket {
@@ -319,7 +284,7 @@ rt::Task<Result<Greeted>> DialShm(rt::Reactor& reactor, ShmAddress address, Endp
   if (!sent.ok()) co_return sent.WithContext(what);
   auto received = co_await ReceiveHello(reactor, socket.fd(), Role::kListener, until);
   if (!received.ok()) co_return received.status().WithContext(what);
-  co_return Join(std::move(socket), std::move(own.mapping), *received, address.text(), options);
+  co_return Join(std::move(socket), std::move(own.mapping), *received, address.text(), options, shm);
 }
 
 }  // namespace forebay::fabric

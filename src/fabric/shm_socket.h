@@ -25,6 +25,8 @@ namespace forebay::fabric {
 struct ShmOptions {
   size_t ring_bytes = 2 * base::kMiB;  ///< of this side's ring: a power of two from 4 KiB to 16 MiB
   std::vector<uid_t> allowed_users;    ///< besides the one that this process runs as, and root
+  bool borrows = false;                ///< takes payload that a peer lends instead of sending it
+  std::shared_ptr<LentBlocks> lent{};  ///< what is lent to peers that borrow; null: nothing
 };
 
 /// "/path/of/socket", or "@name" in the kernel's table of names ("@" alone: let it choose).

@@ -3,16 +3,17 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <utility>
+
+#include "fabric/shm_descriptors.h"
 
 namespace forebay::fabric {
 
 namespace {
-
-/// Copied in one turn of the reactor, before others on it have theirs.
-constexpr size_t kTurnBytes = 256 * base::kKiB;
 
 size_t TotalOf(std::span<const iovec> pieces) {
   size_t total = 0;
@@ -22,11 +23,12 @@ size_t TotalOf(std::span<const iovec> pieces) {
 
 }  // namespace
 
-ShmByteStream::ShmByteStream(Socket socket, ShmMapping own, ShmMapping peer, std::string name)
+ShmByteStream::ShmByteStream(Socket socket, ShmMapping own, ShmMapping peer, std::string name, Loans loans)
     : socket_(std::move(socket)),
       own_(std::move(own)),
       peer_(std::move(peer)),
       name_(std::move(name)),
+      loans_(loans),
       writer_(own_.writable(), peer_.bytes()),
       reader_(own_.writable(), peer_.bytes()) {}
 
@@ -42,6 +44,7 @@ rt::Task<Result<size_t>> ShmByteStream::Receive(std::span<const iovec> places, r
   while (true) {
     co_await TakeTurns();
     if (operation.cancelled()) co_return Status::Cancelled("cancelled");
+    if (flooded_) co_return Status::InvalidArgument("{} passed descriptors that it did not announce", name_);
     auto available = reader_.Available();
     if (!available.ok()) co_return Lied(available.status());
     if (*available == 0 && hung_up_) co_return 0;
@@ -56,7 +59,7 @@ rt::Task<Result<size_t>> ShmByteStream::Receive(std::span<const iovec> places, r
     if (done != 0) co_return done;
     reader_.StartWait();
     available = reader_.Available();
-    if (available.ok() && *available == 0) co_await rung_->Wait({&operation});
+    if (available.ok() && *available == 0 && !flooded_) co_await rung_->Wait({&operation});
     reader_.EndWait();
     copied_ = 0;
   }
@@ -106,6 +109,7 @@ void ShmByteStream::Close() {
   own_.Unmap();
   peer_.Unmap();
   socket_.Close();
+  descriptors_.clear();
 }
 
 // Never waits: a socket that is full of rings will wake the peer, one that is broken is noticed where it is
@@ -117,17 +121,46 @@ void ShmByteStream::Ring() {
 
 rt::Task<void> ShmByteStream::ListenForBell() {
   std::array<std::byte, 256> rings;
-  while (!hung_up_) {
-    const int got = co_await reactor_->Recv(socket_.fd(), rings.data(), rings.size(), 0, {life_});
+  while (!hung_up_ && !flooded_) {
+    DescriptorMessage message(rings.data(), rings.size());
+    if (!loans_.takes) message.RefuseDescriptors();
+    const int got = co_await reactor_->Recvmsg(socket_.fd(), &message.header, MSG_CMSG_CLOEXEC, {life_});
     if (got == -EINTR) continue;
     if (got == -ECANCELED) break;
     if (got <= 0) {
       hung_up_ = true;
       reader_.Freeze();
+    } else if (loans_.takes) {
+      std::vector<Socket> descriptors;
+      const bool had_room = message.Collect(descriptors);
+      flooded_ = !TakeIn(std::move(descriptors)) || !had_room;
     }
     rung_->Set();
     rung_->Reset();
   }
+}
+
+bool ShmByteStream::TakeIn(std::vector<Socket> descriptors) {
+  if (descriptors_.size() + descriptors.size() > kMaxDescriptors) return false;
+  std::ranges::move(descriptors, std::back_inserter(descriptors_));
+  return true;
+}
+
+bool ShmByteStream::PassDescriptor(int fd) {
+  char ring = 0;
+  DescriptorMessage message(&ring, sizeof(ring));
+  message.Attach(fd);
+  return loans_.passes && sendmsg(socket_.fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(ring);
+}
+
+rt::Task<Result<Socket>> ShmByteStream::ReceiveDescriptor() {
+  while (descriptors_.empty()) {
+    if (hung_up_ || flooded_) co_return Status::Unavailable("{} passes no more descriptors", name_);
+    if (!co_await rung_->Wait({life_})) co_return Status::Cancelled("cancelled");
+  }
+  Socket first = std::move(descriptors_.front());
+  descriptors_.pop_front();
+  co_return first;
 }
 
 Status ShmByteStream::Lied(const Status& how) const { return how.WithContext(name_); }

@@ -11,8 +11,11 @@
 namespace forebay::fabric {
 
 namespace {
-FrameLimits FrameLimitsOf(const EndpointOptions& limits) {
-  return {.max_message_bytes = limits.max_message_bytes, .max_transfer_bytes = limits.max_transfer_bytes};
+FrameLimits FrameLimitsOf(const EndpointOptions& limits, const ByteStream& stream) {
+  return {.max_message_bytes = limits.max_message_bytes,
+          .max_transfer_bytes = limits.max_transfer_bytes,
+          .borrows = stream.takes_descriptors(),
+          .lends = stream.passes_descriptors()};
 }
 }  // namespace
 
@@ -24,12 +27,14 @@ StreamConnection::StreamConnection(rt::Reactor& reactor, Greeted greeted, const 
       limits_(greeted.limits),
       own_max_transfers_(own.max_transfers),
       window_bytes_(MessageWindow(limits_.max_message_bytes)),
+      lent_blocks_(std::move(greeted.lent)),
       gate_(reactor),
       operation_ended_(reactor),
       regions_(random, own.max_regions),
       transfers_(reactor, limits_.max_transfers, life_),
-      reader_(FrameLimitsOf(limits_), *this),
+      reader_(FrameLimitsOf(limits_, *stream_), *this),
       queue_(*this),
+      borrower_(reactor, *stream_, *this),
       queued_(reactor),
       window_(reactor, window_bytes_),
       message_came_(reactor),
@@ -42,6 +47,7 @@ void StreamConnection::Start() {
   stream_->Start(reactor_, gate_, life_);
   reactor_.Spawn(gate_, ReceiveLoop());
   reactor_.Spawn(gate_, SendLoop());
+  if (stream_->takes_descriptors()) reactor_.Spawn(gate_, BorrowLoop());
   ArmLiveness(liveness_.first());
 }
 
@@ -113,6 +119,7 @@ rt::Task<Status> StreamConnection::Withdraw(RegionToken region) {
     regions_.CountLost();
     co_await StopLanding();
   }
+  for (size_t lost = borrower_.Withdraw(region.key); lost != 0; --lost) regions_.CountLost();
   if (queue_.Withdraw(region.key)) {
     send_op_->Cancel();
     while (queue_.Reading(region.key)) co_await operation_ended_.Wait();
@@ -130,13 +137,30 @@ rt::Task<Status> StreamConnection::Write(RegionToken remote, uint64_t offset, st
   if (!state_.ok()) co_return state_;
   FB_CO_ASSIGN(Transfer * transfer, std::move(begun));
   const uint64_t id = transfer->id;
-  queue_.Push({.type = FrameType::kWrite, .id = id, .key = remote.key, .offset = offset}, {}, std::move(data),
-              nullptr);
-  Kick(true);
+  LentBlocks::Loan loan;
+  if (lent_blocks_ != nullptr) loan = co_await lent_blocks_->Lend(reactor_, data);
+  if (state_.ok())
+    PushWrite(id, loan, {.key = remote.key, .offset = offset, .data = std::move(data), .copied = loan.copied});
+  loan = {};
   const Status status = co_await transfers_.Finish(transfer, deadline);
-  if (status.code() == Code::kDeadlineExceeded && queue_.TakeBack(id))
+  // A loan is not taken back: its descriptor is on its way.
+  if (status.code() == Code::kDeadlineExceeded && !lent_.contains(id) && queue_.TakeBack(id))
     transfers_.Answer(transfers_.Find(id), status);
   co_return status;
+}
+
+void StreamConnection::PushWrite(uint64_t id, const LentBlocks::Loan& loan, Lent write) {
+  FrameHeader header{.type = FrameType::kWrite, .id = id, .key = write.key, .offset = write.offset};
+  if (loan.block != nullptr && lent_.size() < Borrower::kMaxLoans &&
+      stream_->PassDescriptor(loan.block->descriptor())) {
+    header.type = FrameType::kLent;
+    header.count = static_cast<uint32_t>(TotalSize(write.data));
+    queue_.Push(header, {}, {}, nullptr);
+    lent_.emplace(id, std::move(write));
+  } else {
+    queue_.Push(header, {}, std::move(write.data), nullptr);
+  }
+  Kick(true);
 }
 
 rt::Task<Status> StreamConnection::Read(RegionToken remote, uint64_t offset, MutableByteView data,
@@ -186,6 +210,7 @@ void StreamConnection::Break(Status reason) {
   state_ = std::move(reason);
   liveness_timer_.Cancel();
   transfers_.AnswerAll(state_);
+  lent_.clear();
   life_.Cancel();
   queued_.Set();
 }
@@ -193,7 +218,8 @@ void StreamConnection::Break(Status reason) {
 EndpointStats StreamConnection::stats() const {
   EndpointStats stats = stats_;
   stats.refused = regions_.refused();
-  stats.copied_bytes = stats.bytes_written + stats.bytes_read;  // the kernel, into and out of the socket
+  // Into and out of the socket by the kernel, or the rings by us.
+  stats.copied_bytes = stats.bytes_written - uncopied_bytes_ + stats.bytes_read;
   return stats;
 }
 
@@ -253,6 +279,11 @@ rt::Task<void> StreamConnection::SendLoop() {
   }
   SayGoodbye();
   queue_.Clear();
+}
+
+rt::Task<void> StreamConnection::BorrowLoop() {
+  const Status status = co_await borrower_.Run(life_);
+  if (!status.ok()) Break(Status::Unavailable("{}", status.message()));
 }
 
 // A last word, if the peer is not in the middle of a frame and the stream takes it at once.

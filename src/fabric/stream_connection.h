@@ -3,18 +3,21 @@
 // their transport. One coroutine receives, one sends; FrameReader and SendQueue hold what is known of the
 // bytes, RegionTable judges the peer's transfers, TransferTable keeps ours, Liveness watches the peer. The
 // memory rule: a region, or the target of a read, is touched only inside of an operation of the stream that
-// this class can cancel and whose end it awaits: so Withdraw, Fence and a read's deadline are final when they
-// return. Reactor-local. Destroyed after Fence was awaited.
+// this class can cancel and whose end it awaits, or in a turn of the reactor: so Withdraw, Fence and a read's
+// deadline are final when they return. Reactor-local. Destroyed after Fence was awaited.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "fabric/borrower.h"
 #include "fabric/byte_stream.h"
 #include "fabric/fabric.h"
 #include "fabric/frame_reader.h"
+#include "fabric/lent_blocks.h"
 #include "fabric/liveness.h"
 #include "fabric/region_table.h"
 #include "fabric/send_queue.h"
@@ -26,7 +29,7 @@
 
 namespace forebay::fabric {
 
-class StreamConnection final : private FrameSink, private ServedSink {
+class StreamConnection final : private FrameSink, private ServedSink, private BorrowSink {
  public:
   /// May be made on another thread than the reactor's; `own` are the options of this side.
   StreamConnection(rt::Reactor& reactor, Greeted greeted, const EndpointOptions& own, base::Random& random);
@@ -61,14 +64,28 @@ class StreamConnection final : private FrameSink, private ServedSink {
     Bytes bytes;  // MESSAGE, GOODBYE
   };
 
+  /// A write whose payload we lend: what it takes to send it after all.
+  struct Lent {
+    uint64_t key = 0;
+    uint64_t offset = 0;
+    std::vector<base::Buffer> data;
+    bool copied = false;  // for this write, into the block that is lent
+  };
+
   rt::Task<void> ReceiveLoop();
   rt::Task<void> SendLoop();
+  rt::Task<void> BorrowLoop();
+
+  /// The way of a write's payload: lent where that can be, else sent.
+  void PushWrite(uint64_t id, const LentBlocks::Loan& loan, Lent write);
 
   // FrameSink
   Status OnHeader(const FrameHeader& header, MutableByteView* target) override;
   Status OnFrame(const FrameHeader& header) override;
   // ServedSink
   void OnServed(uint64_t id, uint64_t length, bool complete) override;
+  // BorrowSink
+  Status OnBorrowed(uint64_t id, uint64_t length, uint16_t code) override;
 
   Status OnWriteHeader(const FrameHeader& header, MutableByteView* target);
   Status OnReadDataHeader(const FrameHeader& header, MutableByteView* target);
@@ -76,8 +93,11 @@ class StreamConnection final : private FrameSink, private ServedSink {
   Status OnMessage();
   Status OnCredit(const FrameHeader& header);
   Status OnWritten(const FrameHeader& header);
+  Status AnswerWrite(uint64_t id, uint64_t length, uint16_t code);
+  Status OnLent(const FrameHeader& header);
   Status OnRead(const FrameHeader& header);
   Status OnWriteDone(const FrameHeader& header);
+  void SendAfterAll(Transfer* transfer, Lent write);
   Status OnReadDone(const FrameHeader& header);
   /// Fails when the peer leaves more unanswered than it may, or breaks region rules too often.
   Status CheckConduct() const;
@@ -98,6 +118,7 @@ class StreamConnection final : private FrameSink, private ServedSink {
   const EndpointOptions limits_;  // of sizes and counts: both sides'; else ours
   const uint32_t own_max_transfers_;
   const size_t window_bytes_;
+  const std::shared_ptr<LentBlocks> lent_blocks_;  // null: nothing is lent. Shared with other endpoints of its fabric
 
   Status state_;
   rt::CancelToken life_;  // cancelled by Break
@@ -112,6 +133,9 @@ class StreamConnection final : private FrameSink, private ServedSink {
   FrameReader reader_;
   Incoming incoming_;
   SendQueue queue_;
+  Borrower borrower_;
+  std::unordered_map<uint64_t, Lent> lent_;  // by transfer, until it is answered
+  uint64_t uncopied_bytes_ = 0;              // of writes delivered
   rt::Event queued_;
 
   rt::Semaphore window_;  // what we may send of messages

@@ -52,6 +52,8 @@ Status StreamConnection::OnFrame(const FrameHeader& header) {
       return OnWritten(header);
     case FrameType::kWriteDone:
       return OnWriteDone(header);
+    case FrameType::kLent:
+      return OnLent(header);
     case FrameType::kRead:
       return OnRead(header);
     case FrameType::kReadData:
@@ -105,12 +107,31 @@ Status StreamConnection::OnWriteHeader(const FrameHeader& header, MutableByteVie
 }
 
 Status StreamConnection::OnWritten(const FrameHeader& header) {
-  if (incoming_.refusal == Refusal::kNone) stats_.peer_bytes_written += header.length;
   incoming_.region_key = 0;
-  queue_.PushControl(
-      {.type = FrameType::kWriteDone, .code = static_cast<uint16_t>(incoming_.refusal), .id = header.id});
+  return AnswerWrite(header.id, header.length, static_cast<uint16_t>(incoming_.refusal));
+}
+
+Status StreamConnection::AnswerWrite(uint64_t id, uint64_t length, uint16_t code) {
+  if (code == 0) stats_.peer_bytes_written += length;
+  queue_.PushControl({.type = FrameType::kWriteDone, .code = code, .id = id});
   Kick(false);
   return CheckConduct();
+}
+
+Status StreamConnection::OnLent(const FrameHeader& header) {
+  if (borrower_.size() == Borrower::kMaxLoans)
+    return Lie("more loans without waiting for answers than there may be");
+  const auto access = regions_.Check(header.key, header.offset, header.count, Direction::kPeerWrites, reactor_.Now());
+  borrower_.Add({.id = header.id,
+                 .key = header.key,
+                 .length = header.count,
+                 .refusal = access.refusal,
+                 .memory = access.memory});
+  return CheckConduct();
+}
+
+Status StreamConnection::OnBorrowed(uint64_t id, uint64_t length, uint16_t code) {
+  return AnswerWrite(id, length, code);
 }
 
 Status StreamConnection::OnRead(const FrameHeader& header) {
@@ -141,7 +162,7 @@ Status StreamConnection::CheckConduct() const {
     return Status::PermissionDenied("fenced: more than {} transfers broke the rules of the regions offered",
                                     RegionTable::kMaxViolations);
   }
-  if (queue_.owed() > own_max_transfers_ + kControlSlack) {
+  if (queue_.owed() + borrower_.size() > own_max_transfers_ + kControlSlack) {
     return Lie("more transfers and probes without waiting for answers than were agreed");
   }
   return Status();
@@ -150,13 +171,29 @@ Status StreamConnection::CheckConduct() const {
 Status StreamConnection::OnWriteDone(const FrameHeader& header) {
   Transfer* transfer = transfers_.Find(header.id);
   if (transfer == nullptr || transfer->kind != Transfer::Kind::kWrite) return Lie("an answer to a write that is not");
+  auto lent = lent_.extract(header.id);
+  if (header.code == kTakenBack) {
+    if (lent.empty()) return Lie("the return of what was not lent");
+    SendAfterAll(transfer, std::move(lent.mapped()));
+    return Status();
+  }
   const auto refusal = static_cast<Refusal>(header.code);
   if (refusal == Refusal::kNone) {
     ++stats_.writes;
     stats_.bytes_written += transfer->length;
+    if (!lent.empty() && !lent.mapped().copied) uncopied_bytes_ += transfer->length;
   }
   transfers_.Answer(transfer, RefusalStatus(refusal, transfer->offset, transfer->length));
   return Status();
+}
+
+/// The memory that was lent is gone: the write goes the other way, unless nobody waits for it any more.
+void StreamConnection::SendAfterAll(Transfer* transfer, Lent write) {
+  if (transfer->abandoned) {
+    transfers_.Answer(transfer, Status::DeadlineExceeded("the deadline passed"));
+    return;
+  }
+  PushWrite(transfer->id, {}, std::move(write));
 }
 
 Status StreamConnection::OnReadDataHeader(const FrameHeader& header, MutableByteView* target) {

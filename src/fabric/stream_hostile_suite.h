@@ -82,7 +82,9 @@ class RawPeer {
     HeaderBytes bytes;
     if (!ReadExactly(bytes)) return std::nullopt;
     const auto header =
-        DecodeHeader(bytes, {.max_message_bytes = kRawMaxMessage, .max_transfer_bytes = kRawMaxTransfer});
+        DecodeHeader(bytes, {.max_message_bytes = kRawMaxMessage,
+                             .max_transfer_bytes = kRawMaxTransfer,
+                             .borrows = true});
     EXPECT_TRUE(header.ok()) << header.status().ToString();
     if (!header.ok()) return std::nullopt;
     Frame frame{*header, Bytes(header->length)};

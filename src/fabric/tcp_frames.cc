@@ -43,6 +43,7 @@ constexpr Shape ShapeOf(FrameType type) {
     case FrameType::kWrite:
       return {.code = false, .payload = true, .id = true, .key = true, .offset = true, .count = false};
     case FrameType::kRead:
+    case FrameType::kLent:
       return {.code = false, .payload = false, .id = true, .key = true, .offset = true, .count = true};
     case FrameType::kReadData:
       return {.code = false, .payload = true, .id = true, .key = false, .offset = true, .count = false};
@@ -130,7 +131,8 @@ Result<FrameHeader> DecodeHeader(ByteView bytes, const FrameLimits& limits) {
   if (bytes.size() != kHeaderBytes) return Status::InvalidArgument("a frame header has {} bytes", kHeaderBytes);
   if (!Sealed(bytes)) return Status::DataLoss("a frame header's checksum is wrong: the stream is damaged or out of step");
   const auto type = Get<uint8_t>(&bytes[0]);
-  if (type < static_cast<uint8_t>(FrameType::kMessage) || type > static_cast<uint8_t>(FrameType::kGoodbye)) {
+  const FrameType last = limits.borrows ? FrameType::kLent : FrameType::kGoodbye;
+  if (type < static_cast<uint8_t>(FrameType::kMessage) || type > static_cast<uint8_t>(last)) {
     return Status::InvalidArgument("frames of type {} do not exist in version {}", type, kTcpVersion);
   }
   FrameHeader header;
@@ -155,7 +157,13 @@ Result<FrameHeader> DecodeHeader(ByteView bytes, const FrameLimits& limits) {
     return Status::InvalidArgument("a read of {} bytes is asked for, the limit is {}", header.count,
                                    limits.max_transfer_bytes);
   }
-  if (header.code > kMaxRefusal) return Status::InvalidArgument("refusals with code {} do not exist", header.code);
+  if (header.type == FrameType::kLent && header.count > limits.max_transfer_bytes) {
+    return Status::InvalidArgument("a loan of {} bytes is announced, the limit is {}", header.count,
+                                   limits.max_transfer_bytes);
+  }
+  const bool taken_back = limits.lends && header.type == FrameType::kWriteDone && header.code == kTakenBack;
+  if (header.code > kMaxRefusal && !taken_back)
+    return Status::InvalidArgument("refusals with code {} do not exist", header.code);
   return header;
 }
 

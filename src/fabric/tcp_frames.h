@@ -48,7 +48,11 @@ enum class FrameType : uint8_t {
   kProbe = 8,
   kProbeAnswer = 9,
   kGoodbye = 10,
+  kLent = 11,  // only where descriptors are passed (docs/formats/fabric-shm.md)
 };
+
+/// Code of the answer to a loan beside those of refusals: its memory was taken back before it was read.
+constexpr uint16_t kTakenBack = 6;
 
 struct FrameHeader {
   FrameType type = FrameType::kProbe;
@@ -56,14 +60,16 @@ struct FrameHeader {
   uint32_t length = 0;  // of the payload that follows
   uint64_t id = 0;      // of the transfer, counted by its initiator
   uint64_t key = 0;
-  uint64_t offset = 0;  // WRITE, READ: in the region; READ_DATA: in the transfer
-  uint32_t count = 0;   // READ: bytes asked for; CREDIT: bytes given back
+  uint64_t offset = 0;  // WRITE, READ, LENT: in the region; READ_DATA: in the transfer
+  uint32_t count = 0;   // READ: bytes asked for; CREDIT: bytes given back; LENT: bytes lent
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
 
 struct FrameLimits {
   uint64_t max_message_bytes = 0;
   uint64_t max_transfer_bytes = 0;
+  bool borrows = false;  // LENT is understood
+  bool lends = false;    // and kTakenBack
 };
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;

@@ -129,6 +129,35 @@ TEST(TcpFramesTest, UnknownTypesAreRefused) {
   }
 }
 
+// The example of docs/formats/fabric-shm.md; made with another program.
+TEST(TcpFramesTest, LoansAreUnderstoodOnlyWhereDescriptorsArePassed) {
+  FrameLimits borrower = kLimits, lender = kLimits;
+  borrower.borrows = true;
+  lender.lends = true;
+  const Bytes lent = FromHex(
+      "0b 00 00 00 00 00 00 00 07 00 00 00 00 00 00 00 ef cd ab 89 67 45 23 01"
+      "00 10 00 00 00 00 00 00 00 00 01 00 70 51 a4 70");
+  const FrameHeader header{
+      .type = FrameType::kLent, .id = 7, .key = 0x0123456789abcdef, .offset = 4096, .count = 65536};
+  EXPECT_TRUE(std::ranges::equal(EncodeHeader(header), lent));
+  EXPECT_EQ(*DecodeHeader(lent, borrower), header);
+  EXPECT_FALSE(DecodeHeader(lent, lender).ok());
+  EXPECT_FALSE(DecodeHeader(lent, kLimits).ok());
+  const FrameHeader too_long{.type = FrameType::kLent, .id = 7, .count = 65537};
+  EXPECT_FALSE(DecodeHeader(EncodeHeader(too_long), borrower).ok());
+  const FrameHeader with_payload{.type = FrameType::kLent, .length = 1, .id = 7};
+  EXPECT_FALSE(DecodeHeader(EncodeHeader(with_payload), borrower).ok());
+
+  const Bytes taken_back = FromHex(
+      "04 00 06 00 00 00 00 00 07 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
+      "00 00 00 00 00 00 00 00 00 00 00 00 aa ac 9f 56");
+  EXPECT_EQ(*DecodeHeader(taken_back, lender),
+            (FrameHeader{.type = FrameType::kWriteDone, .code = kTakenBack, .id = 7}));
+  EXPECT_FALSE(DecodeHeader(taken_back, borrower).ok());
+  const FrameHeader of_a_read{.type = FrameType::kReadDone, .code = kTakenBack, .id = 7};
+  EXPECT_FALSE(DecodeHeader(EncodeHeader(of_a_read), lender).ok());
+}
+
 TEST(TcpFramesTest, FieldsThatATypeDoesNotUseMustBeZero) {
   Bytes flags(kHeaderBytes);
   flags[0] = std::byte{8};

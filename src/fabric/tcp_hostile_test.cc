@@ -63,6 +63,12 @@ class RawSocket final : public RawStream {
   void Close() override {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
+  /// Ends without a goodbye of TCP's: what is on its way is dropped.
+  void Reset() {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    Close();
+  }
 
  private:
   int fd_;
@@ -87,14 +93,16 @@ class RawTcpListener final : public RawListener {
   const int fd_;
 };
 
-}  // namespace
-
-std::unique_ptr<RawStream> DialRaw(const std::string& address) {
+std::unique_ptr<RawSocket> DialSocket(const std::string& address) {
   const auto parsed = *rt::SocketAddress::ParseHostPort(address);
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   EXPECT_EQ(connect(fd, parsed.get(), parsed.size()), 0);
   return std::make_unique<RawSocket>(fd);
 }
+
+}  // namespace
+
+std::unique_ptr<RawStream> DialRaw(const std::string& address) { return DialSocket(address); }
 std::unique_ptr<RawListener> ListenRaw() { return std::make_unique<RawTcpListener>(); }
 
 namespace {
@@ -153,6 +161,39 @@ TEST_P(StreamHostileTest, SilentConnectionsNeitherHoldUpOthersNorStay) {
     EXPECT_FALSE(peer.ReadExactly(answer));
   }
   ServeGoodPeer();
+}
+
+// In turns: before a word, within the preamble, greeted but not accepted, and in the middle of a write.
+TEST_P(StreamHostileTest, ThousandConnectionsThatAreResetLeaveNothing) {
+  ServeGoodPeer();
+  const size_t descriptors = OpenDescriptors();
+  const PreambleBytes preamble = EncodePreamble(Ours(Role::kConnector));
+  Bytes region(3 * 4096, std::byte{0xEE});
+  for (int round = 0; round < 1000; ++round) {
+    const int stage = round % 4;
+    const auto peer = DialSocket(listener_->address());
+    if (stage == 1) ASSERT_TRUE(peer->Send(ByteView(preamble).first(17)));
+    if (stage >= 2) ASSERT_TRUE(peer->Greet(Role::kConnector));
+    if (stage == 3) {
+      AcceptVictim();
+      const RegionToken token = Offer(MutableByteView(region).subspan(4096, 4096), Direction::kPeerWrites);
+      ASSERT_TRUE(peer->Send(EncodeHeader(WriteOf(token.key, 0, 4096))));
+      ASSERT_TRUE(peer->Send(Bytes(2000)));
+    }
+    peer->Reset();
+    if (stage == 2) AcceptVictim();
+    if (stage < 2) continue;
+    EXPECT_EQ(ReceiveToEnd().code(), Code::kUnavailable);
+    EndVictim();
+  }
+  ServeGoodPeer();
+  while (OpenDescriptors() > descriptors) SyncWithOwner();  // those that were never greeted
+  SyncWithOwner();
+  EXPECT_EQ(memory_, before_);
+  for (size_t i = 0; i < region.size(); ++i) {
+    const bool offered = i >= 4096 && i < 4096 + 2000;
+    ASSERT_TRUE(region[i] == std::byte{0xEE} || (offered && region[i] == std::byte{0})) << i;
+  }
 }
 
 TEST_P(StreamHostileServerTest, WrongPreamblesAreClearErrors) {

@@ -131,9 +131,9 @@ void UcxChannel::Send(UcxFrame frame, Bytes head, std::vector<base::Buffer> payl
   Outgoing out{{}, std::move(head), std::move(payload), {}, sent, answer};
   size_t length = out.head.size();
   if (length != 0) out.pieces.push_back({out.head.data(), length});
-  for (base::Buffer& buffer : out.payload) {
+  for (const base::Buffer& buffer : out.payload) {
     if (buffer.empty()) continue;
-    out.pieces.push_back({buffer.writable().data(), buffer.size()});
+    out.pieces.push_back({const_cast<std::byte*>(buffer.data()), buffer.size()});  // only read
     length += buffer.size();
   }
   frame.sequence = next_sequence_++;

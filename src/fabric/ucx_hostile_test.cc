@@ -5,10 +5,8 @@
 // the listener goes on to serve a good peer. What is not attacked, because UCX cannot keep it
 // (docs/fabric.md): the direction of a region and the session it belongs to, against a peer that uses UCX
 // itself and not our library.
-#include <dirent.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -21,21 +19,6 @@
 
 namespace forebay::fabric {
 namespace {
-
-/// How often an attack that needs a connection of its own is repeated: FOREBAY_ATTACKS for a long run by
-/// hand.
-int Attacks(int usual) {
-  const char* given = std::getenv("FOREBAY_ATTACKS");
-  return given != nullptr ? std::atoi(given) : usual;
-}
-
-size_t OpenDescriptors() {
-  size_t count = 0;
-  DIR* directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
-  return count;
-}
 
 class UcxHostileTest : public FabricTest {
  protected:

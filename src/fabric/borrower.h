@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Borrower: takes what a peer lends instead of sending it: the n-th loan that it announces is in the n-th
+// descriptor that it passes. The bytes are read from there into the region that the loan was judged for, one
+// loan after the other. The memory rule: a region is touched in turns of the reactor only, so whoever
+// withdraws one has nothing to wait for. Reactor-local. Destroyed after Run has ended.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "fabric/byte_stream.h"
+#include "fabric/region_table.h"
+#include "rt/sync.h"
+
+namespace forebay::fabric {
+
+/// Told how each loan ended, in order.
+class BorrowSink {
+ public:
+  virtual ~BorrowSink() = default;
+  /// `code` is a Refusal, or kTakenBack.
+  virtual Status OnBorrowed(uint64_t id, uint64_t length, uint16_t code) = 0;
+};
+
+/// A transfer whose payload is lent, as it was judged when it was announced.
+struct Borrowed {
+  uint64_t id = 0;
+  uint64_t key = 0;  // of the region
+  uint64_t length = 0;
+  Refusal refusal = Refusal::kNone;
+  MutableByteView memory;  // exactly where the bytes go; empty when it was refused
+};
+
+class Borrower {
+ public:
+  /// Loans that a peer may have announced, or passed, and not been answered.
+  static constexpr size_t kMaxLoans = ByteStream::kMaxDescriptors;
+
+  /// `stream` and `sink` are borrowed for the borrower's life.
+  Borrower(rt::Reactor& reactor, ByteStream& stream, BorrowSink& sink);
+
+  /// Until `life` is cancelled: ok. An error of the stream, or what the peer did that no rightful peer does.
+  rt::Task<Status> Run(rt::CancelToken& life);
+  void Add(const Borrowed& loan);
+  /// Nothing is read into region `key` any more. How many loans lost it.
+  size_t Withdraw(uint64_t key);
+
+  size_t size() const { return loans_.size(); }
+
+ private:
+  rt::Task<Result<uint16_t>> Take(Borrowed& loan, const rt::CancelToken& life);
+
+  rt::Reactor& reactor_;
+  ByteStream& stream_;
+  BorrowSink& sink_;
+  std::deque<Borrowed> loans_;  // the first one may be under way
+  rt::Event added_;
+};
+
+}  // namespace forebay::fabric
