@@ -11,6 +11,7 @@
 #include "device/aligned_bytes.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
+#include "engine/operation_rows.h"
 #include "engine/rows.h"
 #include "engine/superblock.h"
 
@@ -35,6 +36,7 @@ class Checker {
     FB_CO_TRY(CheckFreeSpace());
     FB_CO_TRY(CheckNumbered(Family::kInline, "inline content", inline_versions_));
     FB_CO_TRY(CheckMapRows());
+    FB_CO_TRY(CheckOperations());
     co_return std::move(report_);
   }
 
@@ -79,6 +81,7 @@ class Checker {
   Status CheckFreeSpace();
   Status CheckNumbered(Family family, std::string_view what, std::vector<uint64_t>& expected);
   Status CheckMapRows();
+  Status CheckOperations();
 
   rt::Reactor& reactor_;
   Devices& devices_;
@@ -348,6 +351,22 @@ Status Checker::CheckMapRows() {
     if (found == segments_.end() || name->segment >= found->second)
       Error("map row {} of version {} is left over: no object has it", name->segment, name->version);
   });
+}
+
+Status Checker::CheckOperations() {
+  FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kOperationsKey));
+  const Result<OperationsState> state = row ? DecodeOperations(*row) : OperationsState{};
+  if (!state.ok()) Error(state.error());
+  const std::unique_ptr<meta::Scan> scan = meta_.NewScan(Family::kSystem, PrefixEnd(kOperationPrefix));
+  for (scan->Seek(kOperationPrefix); scan->Valid(); scan->Next()) {
+    ++report_.operations;
+    const Result<OperationKey> key = DecodeOperationKey(scan->key());
+    const Result<store::OperationRecord> record = DecodeOperation(scan->key(), scan->value());
+    if (!key.ok() || !record.ok()) Error(key.ok() ? record.error() : key.error());
+  }
+  if (state.ok() && state->count != report_.operations)
+    Error("the results of {} operations are counted and {} are kept", state->count, report_.operations);
+  return scan->status();
 }
 
 }  // namespace

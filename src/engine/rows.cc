@@ -7,58 +7,16 @@
 #include "base/checksum.h"
 #include "base/codec.h"
 #include "base/limits.h"
+#include "engine/row_frame.h"
 
 namespace forebay::engine {
 namespace {
 
-constexpr uint8_t kRecordFormat = 1;
 constexpr uint8_t kDeleteMarkerFlag = 1;
 constexpr uint8_t kVersionedFlag = 1;
 constexpr size_t kVersionBytes = 8;
 /// A piece is at least three bytes long: this bounds what a decoder allocates for `remaining` bytes of input.
 constexpr size_t kMinPieceBytes = 3;
-
-uint32_t RowChecksum(std::string_view row_key, std::string_view body) {
-  return base::Crc32cExtend(base::Crc32c(AsBytes(row_key)), AsBytes(body));
-}
-
-/// Ends a record that `body` holds so far.
-std::string Seal(std::string_view row_key, std::string body) {
-  base::Encoder(&body).U32(RowChecksum(row_key, body));
-  return body;
-}
-
-/// What a message calls a row: its kind, and its key in hex. Spelt out only when there is something to say.
-struct RowName {
-  std::string_view kind;
-  std::string_view row_key;
-  std::string Text() const {
-    return fmt::format("the {} row {}", kind, base::ToHex(AsBytes(row_key.substr(0, 64))));
-  }
-};
-
-Status Nonsense(const RowName& name, std::string_view what) {
-  return Status::DataLoss("{} is damaged: {}; run forebay fsck", name.Text(), what);
-}
-
-Status Finish(const base::Decoder& decoder, const RowName& name) {
-  if (!decoder.failed() && decoder.remaining() == 0) return {};
-  return decoder.Finish(name.Text());
-}
-
-/// The body of a record whose checksum and format byte are right, without both.
-Result<std::string_view> Unseal(const RowName& name, std::string_view value) {
-  if (value.size() < 1 + sizeof(uint32_t)) return Nonsense(name, "it is cut short");
-  const std::string_view body = value.substr(0, value.size() - sizeof(uint32_t));
-  if (base::Decoder(value.substr(body.size())).U32() != RowChecksum(name.row_key, body))
-    return Nonsense(name, "its checksum does not match");
-  const auto format = static_cast<uint8_t>(body[0]);
-  if (format > kRecordFormat)
-    return Status::FailedPrecondition("{} has format {}, this program knows {}: use a newer forebay",
-                                      name.Text(), format, kRecordFormat);
-  if (format != kRecordFormat) return Nonsense(name, "its format is 0");
-  return body.substr(1);
-}
 
 void PutPieces(base::Encoder& encoder, std::span<const Piece> pieces) {
   encoder.Varint(pieces.size());
