@@ -2,10 +2,12 @@
 // Client: objects of a Forebay server, moved by the server straight into or out of memory that the caller
 // offers. Blocking calls, and asynchronous ones for deep queues without threads. Every call ends by its
 // timeout plus one second, and once it has ended no byte of its buffer changes or is read. Payload is
-// verified end to end by CRC32C: kDataLoss when it is wrong. A lost connection fails the calls in flight with
-// kUnavailable and is made anew by the next call; a get whose connection is lost is tried once more by
-// itself, a put never is. Thread-safe. Regions, writers and readers end before their client; callbacks run on
-// the client's own thread and must not block (the blocking calls refuse to run there).
+// verified end to end by CRC32C: kDataLoss when it is wrong. When the server or the connection to it is gone,
+// a call is made again by itself, after pauses, until its time or its attempts are used up (RetryOptions);
+// changes too, for each has an operation id with which the server lets it take place once. Only a Writer is
+// not repeated: what was written to it is gone. Thread-safe. Regions, writers and readers end before their
+// client; callbacks run on the client's own thread and must not block (the blocking calls refuse to run
+// there).
 #pragma once
 
 #include <chrono>
@@ -28,6 +30,14 @@ namespace forebay {
 /// Stands for "the timeout of the client's options".
 constexpr std::chrono::nanoseconds kDefaultTimeout{0};
 
+/// How a call is made again that failed with kUnavailable.
+struct RetryOptions {
+  unsigned max_attempts = 12;  ///< in all; 1: never again
+  std::chrono::nanoseconds first_pause =
+      std::chrono::milliseconds(25);  ///< doubles each time; half of it is random
+  std::chrono::nanoseconds max_pause = std::chrono::seconds(2);
+};
+
 struct ClientOptions {
   std::string server = "127.0.0.1:7400";  ///< the control address, "host:port"
   std::string credentials_path;  ///< the file `credentials` of the server's directory, or a copy of it
@@ -35,6 +45,7 @@ struct ClientOptions {
   unsigned connections = 1;      ///< data connections, 1 to 64; calls are spread over them
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
   std::string fabric;  ///< how payload moves: "tcp", say (docs/fabric.md). Empty: the best that both sides have
+  RetryOptions retry;
   /// A directory with ca.crt, tls.crt and tls.key, read once: mutual TLS with the server, whose certificate
   /// must name the host of `server`. Empty: no TLS
   std::string tls_directory;
@@ -70,6 +81,10 @@ struct PutOptions {
   std::string if_match;    ///< an etag: kFailedPrecondition when the object is another version
   std::map<std::string, std::string> metadata;
   std::chrono::nanoseconds timeout = kDefaultTimeout;
+  /// Of an earlier attempt (Writer::operation): when that took place, this gives its result and stores
+  /// nothing. Kept by the server for 15 minutes; kFailedPrecondition afterwards, kInvalidArgument when it was
+  /// another put. Empty: a new one.
+  std::string operation;
 };
 
 struct PutResult {
@@ -124,6 +139,7 @@ struct PutItem {
   bool if_absent = false;
   std::string if_match;
   std::map<std::string, std::string> metadata;
+  std::string operation;  ///< as in PutOptions
 };
 
 struct ObjectName {
@@ -291,8 +307,13 @@ class Writer {
   /// Appends; `content` is the caller's again when this returns. The error of an earlier piece may surface
   /// here.
   std::expected<void, Error> Write(std::span<const std::byte> content);
-  /// Publishes what was written. The writer is done afterwards, whatever the outcome.
+  /// Publishes what was written. The writer is done afterwards, whatever the outcome. After kUnavailable or
+  /// kDeadlineExceeded it is not known whether it took place: write the same once more with `operation` to
+  /// find out.
   std::expected<PutResult, Error> Commit();
+  /// The id of the put, for PutOptions::operation of another attempt. Empty before Commit sent it: nothing
+  /// took place.
+  std::string operation() const;
   /// Gives the put up. Idempotent; also what the destructor does.
   void Abort();
 

@@ -39,6 +39,7 @@ int PrintReport(const engine::FsckReport& report, const FsckArguments& arguments
                                {"buckets", report.buckets},
                                {"objects", report.objects},
                                {"object_bytes", report.object_bytes},
+                               {"operations", report.operations},
                                {"extents", report.extents},
                                {"used_bytes", report.used_bytes},
                                {"capacity_bytes", report.capacity_bytes},

@@ -25,6 +25,8 @@ namespace forebay::app {
 namespace {
 
 constexpr size_t kPieceBytes = 4 * base::kMiB;
+/// Of one upload whose server goes away in the middle.
+constexpr int kUploadAttempts = 5;
 
 Error ErrnoError(int error, const std::string& what) {
   const Status status = Status::FromErrno(error, what);
@@ -204,6 +206,47 @@ class TouchedMemory {
   size_t size_bytes_;
 };
 
+/// One object on its way to the server, from the start of an input.
+struct Sending {
+  Client& client;
+  const std::string& path;
+  int fd;
+  const std::string& bucket;
+  const std::string& key;
+  uint64_t size_bytes;  // for the progress; 0: not known
+  PutOptions options;   // with the operation id, once an attempt may have taken place
+  bool begun = false;   // the last attempt was: what fails before is tried again by the client itself
+
+  std::expected<PutResult, Error> Run() {
+    std::vector<std::byte> piece(kPieceBytes);
+    const ssize_t got = ReadFully(fd, piece);
+    if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
+    const auto first = std::span(piece).first(static_cast<size_t>(got));
+    if (first.size() < piece.size())
+      return client.Put(bucket, key, first, options);  // all of it: one request
+    auto writer = client.OpenWriter(bucket, key, options);
+    begun = writer.has_value();
+    if (!begun) return std::unexpected(writer.error());
+    auto stored = Stream(*writer, piece);
+    if (!writer->operation().empty()) options.operation = writer->operation();
+    return stored;
+  }
+
+ private:
+  /// `piece` is full: the first one.
+  std::expected<PutResult, Error> Stream(Writer& writer, std::span<std::byte> piece) {
+    Progress progress(key, size_bytes);
+    auto got = static_cast<ssize_t>(piece.size());
+    for (; got > 0; got = ReadFully(fd, piece)) {
+      if (auto written = writer.Write(piece.first(static_cast<size_t>(got))); !written)
+        return std::unexpected(written.error());
+      progress.Add(static_cast<uint64_t>(got));
+    }
+    if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
+    return writer.Commit();
+  }
+};
+
 std::string DigestOf(std::span<const std::byte> bytes) {
   auth::Sha256 digest;
   digest.Update(bytes);
@@ -219,27 +262,14 @@ std::expected<TransferReport, Error> Upload(Client& client, const std::string& p
   const auto source = OpenSource(path, &size_bytes);
   if (!source) return std::unexpected(source.error());
   const auto start = std::chrono::steady_clock::now();
-  std::vector<std::byte> piece(kPieceBytes);
-  ssize_t got = ReadFully(source->fd(), piece);
-  if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
-  std::expected<PutResult, Error> stored;
-  if (static_cast<size_t>(got) < piece.size()) {  // all of it: one request
-    stored = client.Put(bucket, key, std::span(piece).first(static_cast<size_t>(got)), options);
-  } else {
-    auto writer = client.OpenWriter(bucket, key, options);
-    if (!writer) return std::unexpected(writer.error());
-    Progress progress(key, size_bytes);
-    while (got > 0) {
-      if (auto written = writer->Write(std::span(piece).first(static_cast<size_t>(got))); !written)
-        return std::unexpected(written.error());
-      progress.Add(static_cast<uint64_t>(got));
-      got = ReadFully(source->fd(), piece);
-    }
-    if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
-    stored = writer->Commit();
+  Sending sending{client, path, source->fd(), bucket, key, size_bytes, options};
+  for (int attempt = 1;; ++attempt) {
+    const auto stored = sending.Run();
+    if (stored) return TransferReport{stored->size, SecondsSince(start), stored->etag, stored->crc32c, {}};
+    const bool again = sending.begun && stored.error().code == Code::kUnavailable &&
+                       attempt < kUploadAttempts && lseek(source->fd(), 0, SEEK_SET) == 0;
+    if (!again) return std::unexpected(stored.error());
   }
-  if (!stored) return std::unexpected(stored.error());
-  return TransferReport{stored->size, SecondsSince(start), stored->etag, stored->crc32c, {}};
 }
 
 std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket,

@@ -22,7 +22,8 @@ struct TransferReport {
 };
 
 /// Stores what `path` holds; "-" is standard input. A file that is changed while it is read gives an object
-/// of the bytes that were read.
+/// of the bytes that were read. When the server goes away, what can be read again is sent again, under the
+/// same operation id: it is stored once.
 std::expected<TransferReport, Error> Upload(Client& client, const std::string& path,
                                             const std::string& bucket, const std::string& key,
                                             const PutOptions& options);

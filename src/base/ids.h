@@ -20,16 +20,19 @@ enum class TenantId : uint64_t { kNone = 0, kRoot = 1, kSystem = 2 };
 /// The lowest number of a tenant that somebody created.
 constexpr uint64_t kFirstTenant = 3;
 
-/// 128 random bits, chosen by the initiator of an operation; all zero is "none".
+/// A UUIDv7 (RFC 9562), chosen by the initiator of an operation and kept over its retries: 48 bits of
+/// milliseconds since 1970 on the server's clock, and 74 random bits. All zero is "none".
 struct OperationId {
   std::array<std::byte, 16> bytes{};
 
-  static OperationId Generate(base::Random& random) {
-    OperationId id;
-    random.Fill(id.bytes);
-    return id;
-  }
+  static constexpr uint64_t kMaxUnixMs = (uint64_t{1} << 48) - 1;
+
+  /// Later times than kMaxUnixMs become it.
+  static OperationId Generate(uint64_t unix_ms, base::Random& random);
   bool IsNone() const { return *this == OperationId{}; }
+  /// Whether it is a UUIDv7: nothing else has a time.
+  bool HasTime() const;
+  uint64_t unix_ms() const;
   std::string ToString() const { return base::ToHex(bytes); }
   friend auto operator<=>(const OperationId&, const OperationId&) = default;
 };
@@ -51,7 +54,7 @@ template <>
 struct std::hash<forebay::OperationId> {
   size_t operator()(const forebay::OperationId& id) const noexcept {
     size_t value = 0;
-    std::memcpy(&value, id.bytes.data(), sizeof(value));  // random bits are a hash already
+    std::memcpy(&value, id.bytes.data() + sizeof(value), sizeof(value));  // random bits are a hash already
     return value;
   }
 };

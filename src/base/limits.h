@@ -15,6 +15,9 @@ constexpr size_t kMinBucketNameBytes = 3;
 constexpr size_t kMaxBucketNameBytes = 63;
 constexpr size_t kMaxBuckets = 10'000;
 constexpr size_t kMaxTenants = 10'000;
+/// Results of operations that a store keeps, some 100 bytes each: 100,000 operations a second for a quarter
+/// of an hour.
+constexpr uint64_t kMaxOperations = 90'000'000;
 constexpr size_t kMaxUserMetadataBytes = 8 * kKiB;
 constexpr size_t kMaxETagBytes = 64;
 constexpr uint64_t kMaxObjectBytes = 5 * kGiB * 1024;

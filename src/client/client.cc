@@ -26,7 +26,8 @@ PutItem ItemOf(std::string_view bucket, std::string_view key, size_t size, const
           .length = size,
           .if_absent = options.if_absent,
           .if_match = options.if_match,
-          .metadata = options.metadata};
+          .metadata = options.metadata,
+          .operation = options.operation};
 }
 
 template <typename T>
@@ -83,7 +84,7 @@ std::expected<PutResult, Error> Client::Put(std::string_view bucket, std::string
                                             std::span<const std::byte> content, const PutOptions& options) {
   const base::TimePoint deadline = core_->DeadlineFor(options.timeout);
   const PutItem item = ItemOf(bucket, key, content.size(), options);
-  const auto tickets = client::TicketsFor({&item, 1}, content, core_->random());
+  const auto tickets = client::TicketsFor({&item, 1}, content, core_->ids());
   if (!tickets.ok()) return std::unexpected(core_->ErrorOf(tickets.status()));
   return Single<PutResult>(
       core_->Expected(core_->Block([&] { return core_->Put({&item, 1}, *tickets, content, deadline); })));
@@ -106,7 +107,7 @@ std::expected<BatchResult<PutResult>, Error> Client::PutBatch(const Region& regi
                                                               std::span<const PutItem> items,
                                                               const CallOptions& options) {
   const base::TimePoint deadline = core_->DeadlineFor(options.timeout);
-  const auto tickets = client::TicketsFor(items, region.memory(), core_->random());
+  const auto tickets = client::TicketsFor(items, region.memory(), core_->ids());
   if (!tickets.ok()) return std::unexpected(core_->ErrorOf(tickets.status()));
   return core_->Expected(
       core_->Block([&] { return core_->Put(items, *tickets, region.memory(), deadline); }));
@@ -140,7 +141,7 @@ void Client::PutBatchAsync(const Region& region, std::vector<PutItem> items, con
                            Callback<BatchResult<PutResult>> done) {
   auto shared = std::make_shared<Callback<BatchResult<PutResult>>>(std::move(done));
   // The checksums are made here, on the caller's thread.
-  auto tickets = client::TicketsFor(items, region.memory(), core_->random());
+  auto tickets = client::TicketsFor(items, region.memory(), core_->ids());
   core_->Start(
       [core = core_.get(), items = std::move(items), tickets = std::move(tickets), memory = region.memory(),
        deadline = core_->DeadlineFor(options.timeout), shared]() -> rt::Task<void> {
@@ -172,7 +173,9 @@ void Client::PutAsync(std::string_view bucket, std::string_view key, std::span<c
 
 std::expected<ObjectInfo, Error> Client::Stat(std::string_view bucket, std::string_view key,
                                               const CallOptions& options) {
-  auto info = core_->control().Stat(std::string(bucket), std::string(key), core_->TimeFor(options.timeout));
+  auto info = core_->Ask(options.timeout, true, [&](base::Duration left) {
+    return core_->control().Stat(std::string(bucket), std::string(key), left);
+  });
   if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
   return InfoOf(*std::move(info));
 }
@@ -182,7 +185,9 @@ std::expected<ListPage, Error> Client::List(std::string_view bucket, const ListO
                                .delimiter = options.delimiter,
                                .start_after = options.start_after,
                                .limit = options.limit};
-  auto page = core_->control().List(std::string(bucket), ask, core_->TimeFor(options.timeout));
+  auto page = core_->Ask(options.timeout, true, [&](base::Duration left) {
+    return core_->control().List(std::string(bucket), ask, left);
+  });
   if (!page.ok()) return std::unexpected(core_->ErrorOf(page.status()));
   ListPage result{.objects = {},
                   .common_prefixes = std::move(page->common_prefixes),
@@ -194,25 +199,32 @@ std::expected<ListPage, Error> Client::List(std::string_view bucket, const ListO
 
 std::expected<void, Error> Client::Remove(std::string_view bucket, std::string_view key,
                                           std::string_view if_match, const CallOptions& options) {
-  return core_->Expected(core_->control().Delete(std::string(bucket), std::string(key), std::string(if_match),
-                                                 OperationId::Generate(core_->random()),
-                                                 core_->TimeFor(options.timeout)));
+  const OperationId id = core_->ids().New();
+  return core_->Expected(core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().Delete(std::string(bucket), std::string(key), std::string(if_match), id, left);
+  }));
 }
 
 std::expected<void, Error> Client::CreateBucket(std::string_view name, BucketClass bucket_class,
                                                 const CallOptions& options) {
-  return core_->Expected(
-      core_->control().CreateBucket(std::string(name), static_cast<store::BucketClass>(bucket_class),
-                                    OperationId::Generate(core_->random()), core_->TimeFor(options.timeout)));
+  const OperationId id = core_->ids().New();
+  return core_->Expected(core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().CreateBucket(std::string(name), static_cast<store::BucketClass>(bucket_class), id,
+                                         left);
+  }));
 }
 
 std::expected<void, Error> Client::DeleteBucket(std::string_view name, const CallOptions& options) {
-  return core_->Expected(core_->control().DeleteBucket(
-      std::string(name), OperationId::Generate(core_->random()), core_->TimeFor(options.timeout)));
+  const OperationId id = core_->ids().New();
+  return core_->Expected(core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().DeleteBucket(std::string(name), id, left);
+  }));
 }
 
 std::expected<BucketInfo, Error> Client::GetBucket(std::string_view name, const CallOptions& options) {
-  auto info = core_->control().GetBucket(std::string(name), core_->TimeFor(options.timeout));
+  auto info = core_->Ask(options.timeout, true, [&](base::Duration left) {
+    return core_->control().GetBucket(std::string(name), left);
+  });
   if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
   return InfoOf(*std::move(info));
 }
@@ -220,8 +232,9 @@ std::expected<BucketInfo, Error> Client::GetBucket(std::string_view name, const 
 std::expected<std::vector<BucketInfo>, Error> Client::ListBuckets(const CallOptions& options) {
   std::vector<BucketInfo> buckets;
   for (bool more = true; more;) {
-    auto page = core_->control().ListBuckets(buckets.empty() ? std::string() : buckets.back().name, 0,
-                                             core_->TimeFor(options.timeout));
+    auto page = core_->Ask(options.timeout, true, [&](base::Duration left) {
+      return core_->control().ListBuckets(buckets.empty() ? std::string() : buckets.back().name, 0, left);
+    });
     if (!page.ok()) return std::unexpected(core_->ErrorOf(page.status()));
     more = page->truncated && !page->buckets.empty();
     for (store::BucketInfo& info : page->buckets) buckets.push_back(InfoOf(std::move(info)));

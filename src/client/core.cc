@@ -41,6 +41,7 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
                                    kMaxConnections);
   if (options.timeout.count() <= 0)
     return Status::InvalidArgument("a timeout of {} ns: it must be above 0", options.timeout.count());
+  FB_TRY(client::CheckRetry(options.retry));
   FB_ASSIGN(auth::Identity identity, LoadIdentity(options));
   FB_ASSIGN(const auto tls, LoadTls(options));
   std::unique_ptr<auth::TlsContext> data_tls;
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
   core->pool_ = std::make_unique<client::DataPool>(
       core->reactor(), std::move(choice), core->threads_,
       [core = core.get()](base::Duration timeout) { return core->OpenSession(timeout); },
-      core->options_.connections);
+      core->options_.connections, core->random_, core->options_.retry);
   const base::TimePoint deadline = core->DeadlineFor(kDefaultTimeout);
   FB_TRY(core->Block([core = core.get(), deadline] { return core->pool().OpenAll(deadline); }));
   return core;
@@ -80,9 +81,15 @@ Client::Core::~Core() {
 
 Result<client::DataTarget> Client::Core::OpenSession(base::Duration timeout) {
   FB_ASSIGN(control::ClientSession session, control_->OpenSession(std::min(timeout, kOpenWithin)));
+  ids_.Learn(session.operation_time_ms);
   return client::DataTarget{
       .key = {.id = session.id, .tenant = session.tenant, .key = std::move(session.key)},
       .endpoints = std::move(session.data_endpoints)};
+}
+
+bool Client::Core::Pause(base::Duration pause) {
+  if (reactor().InReactor()) return false;
+  return rt::RunOn(reactor(), [this, pause] { return pool_->Pause(pause); });
 }
 
 std::string Client::Core::path() const {
@@ -115,9 +122,10 @@ rt::Task<Result<BatchResult<GetResult>>> Client::Core::Get(std::span<const GetIt
 rt::Task<Result<BatchResult<PutResult>>> Client::Core::Put(std::span<const PutItem> items,
                                                            std::span<const client::PutTicket> tickets,
                                                            ByteView memory, base::TimePoint deadline) {
-  return pool_->With(deadline, false, [items, tickets, memory, deadline](client::DataSession& session) {
-    return client::PutItems(session, items, tickets, memory, deadline);
-  });
+  return pool_->With(deadline, ids_.known(),
+                     [items, tickets, memory, deadline](client::DataSession& session) {
+                       return client::PutItems(session, items, tickets, memory, deadline);
+                     });
 }
 
 }  // namespace forebay

@@ -15,7 +15,9 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "client/data_pool.h"
+#include "client/operation_ids.h"
 #include "client/operations.h"
+#include "client/retry.h"
 #include "control/client.h"
 #include "fabric/movers.h"
 #include "forebay/client.h"
@@ -31,7 +33,7 @@ class Client::Core {
   ~Core();
 
   control::ControlClient& control() { return *control_; }
-  base::Random& random() { return random_; }
+  const client::OperationIds& ids() const { return ids_; }
   std::string path() const;
   std::string path_reason() const;
 
@@ -62,6 +64,22 @@ class Client::Core {
     if (const Status refused = CheckMayBlock(); !refused.ok()) return refused;
     return rt::RunOn(reactor(), std::move(function));
   }
+  /// Makes a call of the control plane, on the caller's thread: `call` takes the time it has, and gives a
+  /// Status or a Result. With `again`, anew as long as no server answers.
+  template <typename F>
+  auto Ask(std::chrono::nanoseconds timeout, bool again, F call) -> std::invoke_result_t<F&, base::Duration> {
+    const base::TimePoint deadline = DeadlineFor(timeout);
+    base::Duration left = TimeFor(timeout);
+    for (client::Attempts attempts(options_.retry, random_, again);;) {
+      auto result = call(left);
+      const Status status = base::StatusOf(result);
+      if (status.ok()) return result;
+      const auto pause = attempts.Next(status, clock_.Now(), deadline);
+      if (!pause || !Pause(*pause)) return attempts.Explain(status);
+      left = deadline - clock_.Now();
+      if (left <= base::Duration::zero()) return attempts.Explain(status);
+    }
+  }
   /// Starts the task that `function` makes on the reactor, in the order of these calls; after the client's
   /// end began, `refused` is called instead, there as well.
   template <typename F, typename Refused>
@@ -76,7 +94,8 @@ class Client::Core {
 
   client::DataPool& pool() { return *pool_; }
   rt::Reactor& reactor() const { return thread_->reactor(); }
-  /// Once more on another connection when one is lost: a get may be repeated. The arguments are the caller's.
+  // Both are made again when a connection is lost. The arguments are the caller's.
+
   rt::Task<Result<BatchResult<GetResult>>> Get(std::span<const GetItem> items, MutableByteView memory,
                                                base::TimePoint deadline);
   rt::Task<Result<BatchResult<PutResult>>> Put(std::span<const PutItem> items,
@@ -89,6 +108,8 @@ class Client::Core {
         tls_(std::move(tls)),
         movers_(random_, fabric::Side::kClient, tls_.get()) {}
   Result<client::DataTarget> OpenSession(base::Duration timeout);
+  /// False when there will be no other attempt: the client goes away, or a callback may not wait.
+  bool Pause(base::Duration pause);
   template <typename F, typename Refused>
   void StartHere(F function, Refused refused) {
     if (gate_->closed()) return refused();
@@ -98,6 +119,7 @@ class Client::Core {
   const ClientOptions options_;
   const base::SystemClock clock_;
   base::SecureRandom random_;
+  client::OperationIds ids_{clock_, random_};
   std::unique_ptr<control::ControlClient> control_;
   rt::ThreadPool threads_{1, "forebay-open"};  // blocks in the control plane while a session is opened
   std::unique_ptr<rt::ReactorThread> thread_;

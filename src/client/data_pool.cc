@@ -20,11 +20,13 @@ fabric::EndpointOptions EndpointOptionsOf() {
 }  // namespace
 
 DataPool::DataPool(rt::Reactor& reactor, MoverChoice choice, rt::ThreadPool& threads, Opener open,
-                   unsigned lanes)
+                   unsigned lanes, base::Random& random, RetryOptions retry)
     : reactor_(reactor),
       choice_(std::move(choice)),
       threads_(threads),
       open_(std::move(open)),
+      random_(random),
+      retry_(retry),
       gate_(reactor) {
   for (unsigned i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(reactor));
 }
@@ -102,8 +104,14 @@ rt::Task<Status> DataPool::OpenAll(base::TimePoint deadline) {
   co_return Status();
 }
 
+rt::Task<bool> DataPool::Pause(base::Duration pause) {
+  co_await reactor_.Sleep(pause, &life_);
+  co_return closed_.ok();
+}
+
 rt::Task<void> DataPool::Close(Status reason) {
   if (closed_.ok()) closed_ = Status::Unavailable("{}", reason.message());
+  life_.Cancel();
   for (const auto& lane : lanes_) {
     const rt::Units lock = co_await lane->opening.Lock();
     if (lane->session == nullptr) continue;

@@ -6,12 +6,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/data_session.h"
 #include "client/mover_choice.h"
+#include "client/retry.h"
 #include "fabric/fabric.h"
+#include "rt/cancel.h"
 #include "rt/gate.h"
 #include "rt/sync.h"
 #include "rt/thread_pool.h"
@@ -30,23 +33,27 @@ class DataPool {
   using Opener = std::function<Result<DataTarget>(base::Duration timeout)>;
 
   /// All are borrowed. `lanes` is at least 1.
-  DataPool(rt::Reactor& reactor, MoverChoice choice, rt::ThreadPool& threads, Opener open, unsigned lanes);
+  DataPool(rt::Reactor& reactor, MoverChoice choice, rt::ThreadPool& threads, Opener open, unsigned lanes,
+           base::Random& random, RetryOptions retry = {});
 
   /// A session of the next lane, opened if need be. It stays good as long as its gate is held
   /// (DataSession::Hold), or until the caller suspends.
   rt::Task<Result<DataSession*>> Next(base::TimePoint deadline);
 
-  /// Runs `call(session)`, which gives a Task of a Result. With `again`, once more on another session when
-  /// the connection was lost in the first attempt.
+  /// Runs `call(session)`, which gives a Task of a Result. With `again`, anew on another session when there
+  /// was none or it was lost, as often as the pool's options say.
   template <typename Call>
   auto With(base::TimePoint deadline, bool again, Call call) -> std::invoke_result_t<Call&, DataSession&> {
-    for (;; again = false) {
-      FB_CO_ASSIGN(DataSession* const session, co_await Next(deadline));
-      auto result = co_await call(*session);
-      if (!again || result.ok() || result.error().code() != Code::kUnavailable || reactor_.Now() >= deadline)
-        co_return result;
+    for (Attempts attempts(retry_, random_, again);;) {
+      auto result = co_await Once(deadline, call);
+      if (result.ok()) co_return result;
+      const std::optional<base::Duration> pause = attempts.Next(result.error(), reactor_.Now(), deadline);
+      if (!pause || !co_await Pause(*pause)) co_return attempts.Explain(result.error());
     }
   }
+
+  /// Sleeps; false when Close ended it.
+  rt::Task<bool> Pause(base::Duration pause);
 
   /// Opens all lanes, so that the first calls need not; the first failure.
   rt::Task<Status> OpenAll(base::TimePoint deadline);
@@ -65,6 +72,11 @@ class DataPool {
     rt::Mutex opening;
   };
 
+  template <typename Call>
+  auto Once(base::TimePoint deadline, Call& call) -> std::invoke_result_t<Call&, DataSession&> {
+    FB_CO_ASSIGN(DataSession* const session, co_await Next(deadline));
+    co_return co_await call(*session);
+  }
   rt::Task<Result<DataSession*>> Ready(Lane& lane, base::TimePoint deadline);
   rt::Task<Result<std::unique_ptr<DataSession>>> Open(base::TimePoint deadline);
   rt::Task<Result<std::unique_ptr<DataSession>>> Take(Way way, SessionKey key, base::TimePoint deadline);
@@ -74,11 +86,14 @@ class DataPool {
   const MoverChoice choice_;
   rt::ThreadPool& threads_;
   const Opener open_;
+  base::Random& random_;
+  const RetryOptions retry_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   size_t turn_ = 0;
   std::string path_;
   std::string path_reason_;
   Status closed_;
+  rt::CancelToken life_;
   rt::Gate gate_;
 };
 

@@ -411,7 +411,9 @@ TEST_F(DataSessionTest, PutsSendTheirChecksumAndBelieveNoOther) {
       },
       [&](DataSession& session) -> rt::Task<void> {
         const PutItem item{.bucket = "models", .key = "k", .region_offset = 0, .length = 9};
-        const auto tickets = *TicketsFor({&item, 1}, AsBytes("123456789"), random_);
+        OperationIds ids(clock_, random_);
+        ids.Learn(1'700'000'000'000);
+        const auto tickets = *TicketsFor({&item, 1}, AsBytes("123456789"), ids);
         const auto put = co_await PutItems(session, {&item, 1}, tickets, AsBytes("123456789"), base::kNever);
         EXPECT_TRUE(put.ok());
         EXPECT_EQ(put->front().error().code, Code::kDataLoss);

@@ -191,15 +191,12 @@ rt::Task<Result<BatchResult<GetResult>>> GetItems(DataSession& session, std::spa
 }
 
 Result<std::vector<PutTicket>> TicketsFor(std::span<const PutItem> items, ByteView memory,
-                                          base::Random& random) {
+                                          const OperationIds& ids) {
   FB_TRY(CheckCount(items.size()));
   FB_TRY(HullOf(items, memory.size()));
   std::vector<PutTicket> tickets(items.size());
-  Bytes ids(items.size() * sizeof(OperationId::bytes));
-  random.Fill(ids);
   for (size_t i = 0; i < items.size(); ++i) {
-    std::copy_n(ids.begin() + static_cast<long>(i * sizeof(OperationId::bytes)), sizeof(OperationId::bytes),
-                tickets[i].operation.bytes.begin());
+    FB_ASSIGN(tickets[i].operation, ids.Parse(items[i].operation));
     tickets[i].crc32c = base::Crc32c(memory.subspan(items[i].region_offset, items[i].length));
   }
   return tickets;
@@ -328,10 +325,11 @@ rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offse
 }
 
 rt::Task<Result<PutResult>> CommitStream(DataSession& session, uint64_t handle, uint64_t size,
-                                         uint32_t crc32c, base::TimePoint deadline) {
+                                         uint32_t crc32c, OperationId operation, base::TimePoint deadline) {
   const wire::PutCommitRequest ask{.handle = handle, .size = size, .crc32c = crc32c};
   FB_CO_ASSIGN(const Reply reply,
-               co_await session.Call(wire::Type::kPutCommit, ask, {}, {.deadline = deadline}));
+               co_await session.Call(wire::Type::kPutCommit, ask, {},
+                                     {.deadline = deadline, .operation = operation, .region = {}}));
   FB_CO_ASSIGN(const auto body, Decode<wire::StoredReply>(session, reply));
   auto result = ResultOf(body, size, crc32c);
   if (!result) co_return ToStatus(result.error());

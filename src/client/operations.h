@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "base/random.h"
 #include "client/data_session.h"
+#include "client/operation_ids.h"
 #include "forebay/client.h"
 
 namespace forebay::client {
@@ -29,7 +29,7 @@ struct PutTicket {
 };
 /// Reads every byte that is put. InvalidArgument as above.
 Result<std::vector<PutTicket>> TicketsFor(std::span<const PutItem> items, ByteView memory,
-                                          base::Random& random);
+                                          const OperationIds& ids);
 rt::Task<Result<BatchResult<PutResult>>> PutItems(DataSession& session, std::span<const PutItem> items,
                                                   std::span<const PutTicket> tickets, ByteView memory,
                                                   base::TimePoint deadline);
@@ -40,7 +40,8 @@ rt::Task<Result<BatchResult<ExistsResult>>> ExistsItems(DataSession& session,
 
 // ---- a put of unknown size ----
 
-/// The handle of the new stream, good on this session only.
+/// The handle of the new stream, good on this session only. `operation` is that of an earlier attempt, or
+/// none.
 rt::Task<Result<uint64_t>> BeginStream(DataSession& session, const ObjectName& name,
                                        const PutOptions& options, OperationId operation,
                                        base::TimePoint deadline);
@@ -48,7 +49,7 @@ rt::Task<Result<uint64_t>> BeginStream(DataSession& session, const ObjectName& n
 rt::Task<Status> SendPiece(DataSession& session, uint64_t handle, uint64_t offset, ByteView piece,
                            uint32_t crc32c, base::TimePoint deadline);
 rt::Task<Result<PutResult>> CommitStream(DataSession& session, uint64_t handle, uint64_t size,
-                                         uint32_t crc32c, base::TimePoint deadline);
+                                         uint32_t crc32c, OperationId operation, base::TimePoint deadline);
 rt::Task<Status> AbortStream(DataSession& session, uint64_t handle, base::TimePoint deadline);
 
 }  // namespace forebay::client

@@ -26,6 +26,7 @@ class Writer::State {
   Status Write(std::span<const std::byte> content);
   Result<PutResult> Commit();
   void Abort();
+  std::string operation() const { return committed_ ? operation_.ToString() : std::string(); }
 
  private:
   struct Piece {
@@ -40,6 +41,8 @@ class Writer::State {
   void Sent(Piece& piece, const Status& status);
   /// Waits until no piece is on its way; the first failure.
   Status Settle();
+  /// A lost connection takes the content with it: says so.
+  static Status Explain(const Status& status);
   /// Lets the session go.
   void Release();
 
@@ -49,11 +52,13 @@ class Writer::State {
   client::DataSession* session_ = nullptr;
   std::optional<rt::Gate::Holder> hold_;
   uint64_t handle_ = 0;
+  OperationId operation_;  // of an earlier attempt, or made by Commit
   // Of the caller's thread.
   Piece* current_ = nullptr;
   uint64_t size_ = 0;  // submitted
   uint32_t crc32c_ = base::kCrc32cEmpty;
   bool open_ = false;
+  bool committed_ = false;  // Commit was sent
   // Shared by both.
   base::Mutex mutex_;
   base::ConditionVariable changed_;
@@ -63,16 +68,17 @@ class Writer::State {
 
 Status Writer::State::Begin(const ObjectName& name, const PutOptions& options) {
   const base::TimePoint deadline = core_.DeadlineFor(timeout_);
-  const OperationId operation = OperationId::Generate(core_.random());
+  if (!options.operation.empty()) {
+    FB_ASSIGN(operation_, core_.ids().Parse(options.operation));
+  }
   const Result<uint64_t> begun = core_.Block([&] {
-    return core_.pool().With(
-        deadline, false, [&](client::DataSession& session) -> rt::Task<Result<uint64_t>> {
-          FB_CO_ASSIGN(rt::Gate::Holder hold, session.Hold());
-          FB_CO_ASSIGN(handle_, co_await client::BeginStream(session, name, options, operation, deadline));
-          session_ = &session;
-          hold_ = std::move(hold);
-          co_return handle_;
-        });
+    return core_.pool().With(deadline, true, [&](client::DataSession& session) -> rt::Task<Result<uint64_t>> {
+      FB_CO_ASSIGN(rt::Gate::Holder hold, session.Hold());
+      FB_CO_ASSIGN(handle_, co_await client::BeginStream(session, name, options, operation_, deadline));
+      session_ = &session;
+      hold_ = std::move(hold);
+      co_return handle_;
+    });
   });
   open_ = begun.ok();
   return begun.status();
@@ -97,7 +103,7 @@ Result<Writer::State::Piece*> Writer::State::Current() {
   if (current_ != nullptr) return current_;
   const base::MutexLock lock(mutex_);
   for (;;) {
-    FB_TRY(status_);
+    if (!status_.ok()) return Explain(status_);
     for (Piece& piece : pieces_) {
       if (piece.busy) continue;
       piece.memory.resize(base::kMaxChunkBytes);
@@ -149,13 +155,16 @@ Result<PutResult> Writer::State::Commit() {
   const Status sent = Settle();
   if (!sent.ok()) {
     Abort();
-    return sent;
+    return Explain(sent);
   }
   const base::TimePoint deadline = core_.DeadlineFor(timeout_);
-  Result<PutResult> result =
-      core_.Block([&] { return client::CommitStream(*session_, handle_, size_, crc32c_, deadline); });
+  // Made this late, the id is young however long the content took.
+  if (operation_.IsNone()) operation_ = core_.ids().New();
+  committed_ = true;
+  Result<PutResult> result = core_.Block(
+      [&] { return client::CommitStream(*session_, handle_, size_, crc32c_, operation_, deadline); });
   Release();
-  return result;
+  return result.ok() ? std::move(result) : Explain(result.error());
 }
 
 void Writer::State::Abort() {
@@ -164,6 +173,13 @@ void Writer::State::Abort() {
   // A server that does not hear of it gives the put up by itself.
   (void)core_.Block([&] { return client::AbortStream(*session_, handle_, core_.DeadlineFor(kAbortWithin)); });
   Release();
+}
+
+Status Writer::State::Explain(const Status& status) {
+  if (status.code() != Code::kUnavailable) return status;
+  return Status::Unavailable(
+      "{}; what was written to a stream cannot be sent again by itself: write it once more",
+      status.message());
 }
 
 void Writer::State::Release() {
@@ -192,6 +208,7 @@ std::expected<PutResult, Error> Writer::Commit() {
 }
 
 void Writer::Abort() { state_->Abort(); }
+std::string Writer::operation() const { return state_->operation(); }
 
 std::expected<Writer, Error> Client::OpenWriter(std::string_view bucket, std::string_view key,
                                                 const PutOptions& options) {

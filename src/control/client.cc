@@ -177,6 +177,7 @@ Result<ClientSession> ControlClient::Impl::OpenSession(base::Duration timeout) {
   session.expires_in = std::chrono::milliseconds(
       std::min<uint64_t>(response.expires_in_ms(),
                          std::chrono::duration_cast<std::chrono::milliseconds>(base::kMaxWait).count()));
+  session.operation_time_ms = response.operation_time_ms();
   session.max_batch_items = response.limits().max_batch_items();
   session.max_message_bytes = response.limits().max_message_bytes();
   session.max_inline_bytes = response.limits().max_inline_bytes();

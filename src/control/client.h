@@ -33,6 +33,8 @@ struct ClientSession {
   auth::Secret key;
   std::vector<DataEndpoint> data_endpoints;  // as the server names them
   base::Duration expires_in{};
+  uint64_t operation_time_ms =
+      0;  // now, on the clock that operation ids are made by; 0: the server keeps no results
   uint32_t max_batch_items = 0;
   uint32_t max_message_bytes = 0;
   uint32_t max_inline_bytes = 0;

@@ -94,7 +94,7 @@ class ControlTest : public ::testing::Test {
     return *ControlClient::Create({.server = server_->address()}, std::move(identity), clock_, random_);
   }
   rt::Task<std::vector<FabricTraffic>> Traffic() { co_return traffic_; }
-  OperationId Operation() { return OperationId::Generate(random_); }
+  OperationId Operation() { return OperationId::Generate(store_->operation_time_ms(), random_); }
 
   /// An object put by the store's own hand.
   store::ObjectInfo Put(const std::string& bucket, const std::string& key,

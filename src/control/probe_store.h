@@ -112,6 +112,7 @@ class ProbeStore final : public store::ObjectStore {
             .device_bytes_written = 22,
             .device_flushes = 33};
   }
+  uint64_t operation_time_ms() const override { return inner_.operation_time_ms(); }
   Status health() const override {
     base::MutexLock lock(mutex_);
     return health_;

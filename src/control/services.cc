@@ -86,6 +86,7 @@ rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context& con
   }
   response.set_expires_in_ms(WholeMs(opened.expiry - clock_.Now()));
   response.set_tenant(static_cast<uint64_t>(caller.grant->tenant));
+  response.set_operation_time_ms(store_.operation_time_ms());
   pb::DataLimits& limits = *response.mutable_limits();
   limits.set_max_batch_items(base::kMaxBatchItems);
   limits.set_max_message_bytes(base::kMaxMessageBytes);

@@ -113,12 +113,14 @@ TEST_F(ServicesTest, DeleteMindsTheETagAndCarriesItsOperation) {
 }
 
 TEST_F(ServicesTest, BothEndsOfASessionHaveTheSameKey) {
+  const uint64_t time_ms = store_->operation_time_ms();
   const Result<ClientSession> session = client_->OpenSession();
   ASSERT_TRUE(session.ok()) << session.status().ToString();
   EXPECT_EQ(session->tenant, TenantId::kRoot);
   const std::vector<DataEndpoint> told = {{"shm", "/run/forebay.sock"}, {"tcp", "127.0.0.1:4711"}};
   EXPECT_EQ(session->data_endpoints, told);
   EXPECT_EQ(session->expires_in, 1h);
+  EXPECT_EQ(session->operation_time_ms, time_ms);
   EXPECT_EQ(session->max_batch_items, 256U);
   EXPECT_EQ(session->max_message_bytes, 262'144U);
   EXPECT_EQ(session->max_inline_bytes, 8192U);

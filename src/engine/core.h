@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "engine/allocator.h"
 #include "engine/buckets.h"
@@ -23,6 +24,7 @@
 #include "engine/group_commit.h"
 #include "engine/memory.h"
 #include "engine/object_cache.h"
+#include "engine/operations.h"
 #include "engine/tier.h"
 #include "meta/meta_store.h"
 #include "rt/thread_pool.h"
@@ -34,6 +36,7 @@ struct EngineOptions {
   uint64_t object_cache_bytes = 64 * base::kMiB;
   uint64_t tier_bytes = UINT64_MAX;  // of the arena, which is the other limit; 0: no tier
   size_t lookup_threads = 4;         // for metadata that is not cached
+  uint64_t max_operations = base::kMaxOperations;  // whose results are kept; more are refused
 };
 
 struct Core {
@@ -47,6 +50,7 @@ struct Core {
         cache(options.object_cache_bytes),
         allocator(spaces),
         epochs([this](const UnitRun& run) { allocator.Release(run); }),
+        operations(engine_clock, options.max_operations),
         lookup_threads(options.lookup_threads) {}
 
   /// Why nothing can be written; ok while it can.
@@ -66,6 +70,7 @@ struct Core {
   BucketTable buckets;
   Allocator allocator;
   EpochSet epochs;
+  Operations operations;
   Gates gates;
   std::atomic<uint64_t> tier_hits{0};  // blocks
   std::atomic<uint64_t> tier_misses{0};

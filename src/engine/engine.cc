@@ -5,18 +5,24 @@
 
 #include "base/limits.h"
 #include "engine/loader.h"
+#include "engine/operations.h"
 #include "engine/reader.h"
 #include "engine/transactions.h"
 #include "engine/writer.h"
 #include "store/checks.h"
 #include "store/conditions.h"
+#include "store/operations.h"
 #include "store/quota.h"
+#include "store/replayed_writer.h"
 #include "store/tenancy.h"
 
 namespace forebay::engine {
 namespace {
 
 using meta::Family;
+
+/// A put of so much is looked for before its content comes: to move that twice costs more than to look.
+constexpr uint64_t kLookBeforeBytes = 64 * base::kKiB;
 
 /// The first transaction of a store, and of one from before the accounts of tenants: binds the metadata to
 /// the devices. The accounts' rows go with it.
@@ -143,6 +149,7 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_TRY(LoadBuckets(*core->meta, core->buckets));
   FB_CO_TRY(LoadFreeSpace(*core->meta, core->allocator));
   FB_CO_TRY(core->commits->tenants().Load(*core->meta));
+  FB_CO_TRY(core->operations.Load(*core->meta));
   // From here on the last commit is witnessed, whatever happens to the log. No commit is in progress yet.
   FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
   if (!identity.ok() || core->commits->tenants().changed())
@@ -166,15 +173,23 @@ Result<uint64_t> Engine::FindBucket(const store::Context& context, const std::st
 rt::Task<Status> Engine::CreateBucket(const store::Context& context, store::BucketInfo bucket) {
   FB_CO_TRY(store::CheckDeadline(context, "create bucket"));
   FB_CO_TRY(store::CheckNewBucket(context.tenant, &bucket));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
   FB_CO_TRY(core_->health());
-  co_return co_await Commit(*core_, context, MakeCreateBucket(*core_, std::move(bucket)));
+  store::Operation operation = store::CreateBucketOperation(context, bucket, operation_time_ms());
+  co_return co_await CommitOnce(*core_, context, std::move(operation),
+                                MakeCreateBucket(*core_, std::move(bucket)));
 }
 
 rt::Task<Status> Engine::DeleteBucket(const store::Context& context, std::string name) {
   FB_CO_TRY(store::CheckDeadline(context, "delete bucket"));
-  FB_CO_TRY(FindBucket(context, name));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::DeleteBucketOperation(context, name, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, name);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
   FB_CO_TRY(core_->health());
-  co_return co_await Commit(*core_, context, MakeDeleteBucket(*core_, context.tenant, std::move(name)));
+  co_return co_await CommitOnce(
+      *core_, context, std::move(operation),
+      id.ok() ? MakeDeleteBucket(*core_, context.tenant, std::move(name)) : MakeRefusal(id.error()));
 }
 
 rt::Task<Result<store::BucketInfo>> Engine::GetBucket(const store::Context& context, std::string name) {
@@ -267,11 +282,8 @@ rt::Task<Status> Engine::CheckPutCondition(const store::Context& context, const 
   co_return store::CheckCondition(condition, etag, bucket_name, key);
 }
 
-rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::Context& context,
-                                                                   std::string bucket, std::string key,
-                                                                   store::PutOptions options) {
-  FB_CO_TRY(store::CheckDeadline(context, "put"));
-  FB_CO_TRY(store::CheckPut(key, options));
+rt::Task<Result<uint64_t>> Engine::CheckPut(const store::Context& context, const std::string& bucket,
+                                            const std::string& key, const store::PutOptions& options) {
   FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   FB_CO_TRY(core_->health());
   if (options.size_bytes && *options.size_bytes > core_->allocator.capacity_bytes())
@@ -280,8 +292,27 @@ rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::
         base::FormatSize(*options.size_bytes), base::FormatSize(core_->allocator.capacity_bytes()));
   FB_CO_TRY(co_await CheckPutCondition(context, bucket, id, key, options.condition));
   if (options.size_bytes) FB_CO_TRY(co_await CheckPutQuota(context, bucket, id, key, *options.size_bytes));
-  co_return std::make_unique<Writer>(*core_, context.reactor, std::move(bucket), id, std::move(key),
-                                     std::move(options));
+  co_return id;
+}
+
+rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::Context& context,
+                                                                   std::string bucket, std::string key,
+                                                                   store::PutOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "put"));
+  FB_CO_TRY(store::CheckPut(key, options));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation = store::PutOperation(context, bucket, key, options, operation_time_ms());
+  const Result<uint64_t> id = co_await CheckPut(context, bucket, key, options);
+  const bool look = !options.size_bytes || *options.size_bytes >= kLookBeforeBytes;
+  FB_CO_ASSIGN(std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, id.status(), look));
+  if (!earlier)
+    co_return std::make_unique<Writer>(*core_, context.reactor, operation, std::move(bucket), *id,
+                                       std::move(key), std::move(options));
+  auto writer =
+      std::make_unique<Writer>(*core_, context.reactor, operation, bucket, 0, key, store::PutOptions{});
+  co_return std::make_unique<store::ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
+                                                    std::move(bucket), std::move(key), std::move(options));
 }
 
 rt::Task<Result<store::ListPage>> Engine::List(const store::Context& context, std::string bucket,
@@ -299,10 +330,15 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
                                 store::Condition condition) {
   FB_CO_TRY(store::CheckDeadline(context, "delete"));
   FB_CO_TRY(base::CheckKey(key));
-  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::DeleteOperation(context, bucket, key, condition, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
   FB_CO_TRY(core_->health());
-  co_return co_await Commit(*core_, context,
-                            MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));
+  co_return co_await CommitOnce(
+      *core_, context, std::move(operation),
+      id.ok() ? MakeDelete(*core_, std::move(bucket), *id, std::move(key), std::move(condition))
+              : MakeRefusal(id.error()));
 }
 
 // ---- tenants ----
@@ -338,6 +374,7 @@ EngineStats Engine::stats() const {
           .device_flushes = core_->commits->flushes(),
           .damaged_blocks = core_->damaged_blocks.load(std::memory_order_relaxed),
           .waiting_for_memory = core_->memory.waiting(),
+          .operations = core_->operations.count(),
           .waiting_for_readers = core_->epochs.retired(),
           .commits = core_->meta->stats()};
 }

@@ -41,6 +41,7 @@ struct EngineStats {
   uint64_t device_flushes = 0;
   uint64_t damaged_blocks = 0;
   uint64_t waiting_for_memory = 0;
+  uint64_t operations = 0;           // whose results are kept
   uint64_t waiting_for_readers = 0;  // runs of units that are free once readers have left
   meta::CommitStats commits;
 };
@@ -84,6 +85,7 @@ class Engine final : public store::ObjectStore {
                                                       TenantId tenant) override;
 
   store::StoreUsage usage() const override;
+  uint64_t operation_time_ms() const override { return core_->operations.NowMs(); }
   Status health() const override { return core_->health(); }
 
   Uuid id() const { return core_->store; }
@@ -98,6 +100,9 @@ class Engine final : public store::ObjectStore {
   /// Null when there is no such object.
   rt::Task<Result<ObjectStatePtr>> Find(const store::Context& context, uint64_t bucket,
                                         const std::string& key);
+  /// Whether a put could take place as things are; the number of its bucket.
+  rt::Task<Result<uint64_t>> CheckPut(const store::Context& context, const std::string& bucket,
+                                      const std::string& key, const store::PutOptions& options);
   rt::Task<Status> CheckPutQuota(const store::Context& context, const std::string& bucket_name,
                                  uint64_t bucket, const std::string& key, uint64_t size_bytes);
   rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name,

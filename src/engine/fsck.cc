@@ -11,6 +11,7 @@
 #include "device/aligned_bytes.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
+#include "engine/operation_rows.h"
 #include "engine/rows.h"
 #include "engine/superblock.h"
 #include "engine/tenant_accounts.h"
@@ -37,6 +38,7 @@ class Checker {
     FB_CO_TRY(CheckFreeSpace());
     FB_CO_TRY(CheckNumbered(Family::kInline, "inline content", inline_versions_));
     FB_CO_TRY(CheckMapRows());
+    FB_CO_TRY(CheckOperations());
     FB_CO_TRY(CheckTenants());
     co_return std::move(report_);
   }
@@ -84,6 +86,7 @@ class Checker {
   Status CheckNumbered(Family family, std::string_view what, std::vector<uint64_t>& expected);
   Status CheckMapRows();
   Status CheckTenants();
+  Status CheckOperations();
 
   rt::Reactor& reactor_;
   Devices& devices_;
@@ -385,6 +388,22 @@ Status Checker::CheckTenants() {
         counted.bytes, counted.buckets);
   }
   return {};
+}
+
+Status Checker::CheckOperations() {
+  FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kOperationsKey));
+  const Result<OperationsState> state = row ? DecodeOperations(*row) : OperationsState{};
+  if (!state.ok()) Error(state.error());
+  const std::unique_ptr<meta::Scan> scan = meta_.NewScan(Family::kSystem, PrefixEnd(kOperationPrefix));
+  for (scan->Seek(kOperationPrefix); scan->Valid(); scan->Next()) {
+    ++report_.operations;
+    const Result<OperationKey> key = DecodeOperationKey(scan->key());
+    const Result<store::OperationRecord> record = DecodeOperation(scan->key(), scan->value());
+    if (!key.ok() || !record.ok()) Error(key.ok() ? record.error() : key.error());
+  }
+  if (state.ok() && state->count != report_.operations)
+    Error("the results of {} operations are counted and {} are kept", state->count, report_.operations);
+  return scan->status();
 }
 
 }  // namespace

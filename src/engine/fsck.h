@@ -2,7 +2,8 @@
 // fsck: proves that a closed store is consistent, or says what is not. It looks at every row: each decodes;
 // each object has the content its record promises; each extent is referred to as often as it counts, lies
 // inside of its device, overlaps no other, and the free-space bitmaps are exactly the union of all extents;
-// no row is left that nothing refers to; the accounts of tenants are what their buckets hold. With
+// no row is left that nothing refers to; the accounts of tenants are what their buckets hold; the results of operations are as
+// many as are counted. With
 // verify_data it also reads every block and compares its checksum. It never changes anything. Reactor-local
 // in the call; memory grows with the number of extents (some 100 bytes each).
 #pragma once
@@ -30,6 +31,7 @@ struct FsckReport {
   uint64_t buckets = 0;  // without the server's own and what is in it
   uint64_t objects = 0;  // current versions
   uint64_t object_bytes = 0;
+  uint64_t operations = 0;  // whose results are kept
   uint64_t extents = 0;
   uint64_t extent_bytes = 0;
   uint64_t used_bytes = 0;  // of the devices

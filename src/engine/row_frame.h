@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all records of the metadata have in common: a format byte in front, and behind a CRC32C over the row's key and
-// the record. Private to the codecs of rows (rows.cc, tenant_accounts.cc). Thread-safe: pure functions.
+// the record. Private to the codecs of rows (rows.cc, operation_rows.cc, tenant_accounts.cc). Thread-safe: pure functions.
 #pragma once
 
 #include <cstdint>

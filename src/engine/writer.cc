@@ -30,9 +30,10 @@ Writer::Shared::~Shared() {
   for (const UnitRun& run : runs) core.allocator.Release(run);
 }
 
-Writer::Writer(Core& core, rt::Reactor& reactor, std::string bucket_name, uint64_t bucket, std::string key,
-               store::PutOptions options)
+Writer::Writer(Core& core, rt::Reactor& reactor, store::Operation operation, std::string bucket_name,
+               uint64_t bucket, std::string key, store::PutOptions options)
     : core_(core),
+      operation_(std::move(operation)),
       bucket_name_(std::move(bucket_name)),
       bucket_(bucket),
       key_(std::move(key)),
@@ -248,29 +249,42 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
   ended_ = true;
   FB_CO_TRY(store::CheckAnnouncedSize(options_, size_bytes_));
   FB_CO_TRY(core_.health());
+  FB_CO_ASSIGN(operation_, store::CommitOperation(operation_, context, bucket_name_, key_, options_,
+                                                  core_.operations.NowMs()));
   PutRequest request{.bucket_name = bucket_name_,
                      .bucket = bucket_,
                      .key = key_,
                      .condition = options_.condition,
-                     .metadata = std::move(options_.metadata),
-                     .etag = std::move(options_.etag)};
+                     .metadata = options_.metadata,
+                     .etag = options_.etag};
   FB_CO_TRY(co_await FinishContent(context, request));
   FB_CO_TRY(store::CheckContent(crc32c, request.crc32c, bucket_name_, key_));
   request.extents = std::move(extents_);
+  operation_.content = store::Content{.size_bytes = request.size_bytes, .crc32c = request.crc32c};
   auto pending = std::make_shared<PendingCommit>();  // shared with the commit, which goes on when the
                                                      // deadline comes first
   pending->shared = shared_;
-  FB_CO_ASSIGN(const bool ended,
-               co_await core_.gates.RunUntil(context.reactor, context.deadline,
-                                             CommitTo(core_, context.reactor, std::move(request), pending)));
+  FB_CO_ASSIGN(const bool ended, co_await core_.gates.RunUntil(context.reactor, context.deadline,
+                                                               CommitTo(core_, context.reactor, operation_,
+                                                                        std::move(request), pending)));
   if (!ended) co_return CommitIsLate().WithContext(fmt::format("put of `{}/{}`", bucket_name_, key_));
   FB_CO_TRY(pending->status);
+  if (pending->once == nullptr) co_return std::move(pending->outcome.info);
+  LetGoOfOperations(core_, context.reactor);
+  if (pending->once->earlier) co_return store::ResultOfPut(*pending->once->earlier, key_, options_.metadata);
+  FB_CO_TRY(pending->once->refusal);
   co_return std::move(pending->outcome.info);
 }
 
-rt::Task<void> Writer::CommitTo(Core& core, rt::Reactor& reactor, PutRequest request,
-                                std::shared_ptr<PendingCommit> pending) {
-  pending->status = co_await core.meta->Commit(reactor, MakePut(core, std::move(request), &pending->outcome));
+rt::Task<void> Writer::CommitTo(Core& core, rt::Reactor& reactor, store::Operation operation,
+                                PutRequest request, std::shared_ptr<PendingCommit> pending) {
+  std::unique_ptr<meta::Transaction> put = MakePut(core, std::move(request), &pending->outcome);
+  if (!operation.id.IsNone()) {
+    pending->once = std::make_shared<OnceOutcome>();
+    put = MakeOnce(core.operations, std::move(operation), std::move(put), &pending->outcome.info,
+                   pending->once);
+  }
+  pending->status = co_await core.meta->Commit(reactor, std::move(put));
   // A group that failed may be on the media all the same: its units must not be written again before a
   // restart looked.
   pending->shared->keep = pending->outcome.prepared;

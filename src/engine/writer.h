@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "engine/core.h"
+#include "engine/operations.h"
 #include "engine/transactions.h"
 #include "rt/sync.h"
 #include "store/object_store.h"
@@ -26,8 +27,8 @@ class Writer final : public store::ObjectWriter {
   static constexpr uint64_t kWriteBytes = base::kMiB;
 
   /// `core` is borrowed and outlives the writer.
-  Writer(Core& core, rt::Reactor& reactor, std::string bucket_name, uint64_t bucket, std::string key,
-         store::PutOptions options);
+  Writer(Core& core, rt::Reactor& reactor, store::Operation operation, std::string bucket_name,
+         uint64_t bucket, std::string key, store::PutOptions options);
 
   rt::Task<Result<base::Buffer>> Allocate(const store::Context& context, size_t size) override;
   rt::Task<Status> Write(const store::Context& context, base::Buffer data) override;
@@ -54,11 +55,12 @@ class Writer final : public store::ObjectWriter {
   struct PendingCommit {
     std::shared_ptr<Shared> shared;
     PutOutcome outcome;
+    std::shared_ptr<OnceOutcome> once;  // with an operation id
     Status status;
   };
 
-  static rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, PutRequest request,
-                                 std::shared_ptr<PendingCommit> pending);
+  static rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, store::Operation operation,
+                                 PutRequest request, std::shared_ptr<PendingCommit> pending);
   static rt::Task<void> WriteOut(std::shared_ptr<Shared> shared, rt::Reactor& reactor, uint32_t device,
                                  uint64_t offset, std::unique_ptr<WriteMemory> memory);
 
@@ -82,6 +84,7 @@ class Writer final : public store::ObjectWriter {
   Status Fail(Status status);
 
   Core& core_;
+  store::Operation operation_;
   const std::string bucket_name_;
   const uint64_t bucket_;
   const std::string key_;

@@ -98,7 +98,9 @@ rt::Task<Result<store::ObjectInfo>> PutRun::StoreItem(const wire::PutItem& item)
   FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
                co_await connection_.services().store.Put(context, std::string(item.bucket),
                                                          std::string(item.key), OptionsOf(item)));
-  FB_CO_TRY(co_await Move(item, context, *writer));
+  if (!writer->replays()) {
+    FB_CO_TRY(co_await Move(item, context, *writer));
+  }
   FB_CO_TRY(request_.Stopped());
   co_return co_await writer->Commit(context, item.crc32c);
 }

@@ -69,6 +69,10 @@ rt::Task<Status> CheckAndWrite(Request& request, PutStream& stream, const wire::
 
 rt::Task<Status> TakePiece(Connection& connection, Request& request, PutStream& stream,
                            const wire::PutDataRequest& ask) {
+  if (stream.writer->replays()) {  // it took place before: its content is not needed again
+    stream.written += ask.size;
+    co_return Status();
+  }
   rt::Semaphore& payload = connection.services().payload;
   const bool held =
       co_await payload.Acquire(ask.size, {.token = &request.cancel, .deadline = request.context.deadline});

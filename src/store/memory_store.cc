@@ -10,15 +10,20 @@
 #include "store/conditions.h"
 #include "store/listing.h"
 #include "store/memory_wait.h"
+#include "store/operations.h"
 #include "store/quota.h"
+#include "store/replayed_writer.h"
 #include "store/tenancy.h"
 
 namespace forebay::store {
 
 class MemoryStore::Writer final : public ObjectWriter {
  public:
-  Writer(MemoryStore& store, std::string bucket, std::string key, PutOptions options)
-      : store_(store), bucket_(std::move(bucket)), options_(std::move(options)) {
+  Writer(MemoryStore& store, Operation operation, std::string bucket, std::string key, PutOptions options)
+      : store_(store),
+        operation_(std::move(operation)),
+        bucket_(std::move(bucket)),
+        options_(std::move(options)) {
     version_.info.key = std::move(key);
     version_.info.metadata = options_.metadata;
   }
@@ -41,7 +46,9 @@ class MemoryStore::Writer final : public ObjectWriter {
                                            version_.info.key);
     FB_CO_TRY(CheckAnnouncedSize(options_, version_.info.size_bytes));
     FB_CO_TRY(CheckContent(crc32c, version_.info.crc32c, bucket_, version_.info.key));
-    co_return store_.Publish(context.tenant, bucket_, options_, std::move(version_));
+    FB_CO_ASSIGN(operation_, CommitOperation(operation_, context, bucket_, version_.info.key, options_,
+                                             store_.operation_time_ms()));
+    co_return PublishOnce();
   }
 
  private:
@@ -66,7 +73,19 @@ class MemoryStore::Writer final : public ObjectWriter {
     return {};
   }
 
+  Result<ObjectInfo> PublishOnce() {
+    operation_.content = Content{.size_bytes = version_.info.size_bytes, .crc32c = version_.info.crc32c};
+    const std::string key = version_.info.key;
+    VersionPointer replaced;  // freed without the lock
+    const base::MutexLock lock(store_.mutex_);
+    FB_ASSIGN(const auto earlier, store_.operations_.Begin(operation_));
+    if (earlier) return ResultOfPut(*earlier, key, options_.metadata);
+    return store_.operations_.End(operation_,
+                                  store_.Publish(operation_.tenant, bucket_, options_, std::move(version_), &replaced));
+  }
+
   MemoryStore& store_;
+  Operation operation_;
   const std::string bucket_;
   const PutOptions options_;
   Version version_;
@@ -128,12 +147,22 @@ class MemoryStore::Cursor final : public KeyCursor {
 rt::Task<Status> MemoryStore::CreateBucket(const Context& context, BucketInfo bucket) {
   FB_CO_TRY(CheckDeadline(context, "create bucket"));
   FB_CO_TRY(CheckNewBucket(context.tenant, &bucket));
-  co_return InsertBucket(std::move(bucket));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = CreateBucketOperation(context, bucket, operation_time_ms());
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, InsertBucket(std::move(bucket)));
 }
 
 rt::Task<Status> MemoryStore::DeleteBucket(const Context& context, std::string name) {
   FB_CO_TRY(CheckDeadline(context, "delete bucket"));
-  co_return EraseBucket(context.tenant, name);
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = DeleteBucketOperation(context, name, operation_time_ms());
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, EraseBucket(context.tenant, name));
 }
 
 rt::Task<Result<BucketInfo>> MemoryStore::GetBucket(const Context& context, std::string name) {
@@ -157,8 +186,13 @@ rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::Put(const Context& 
                                                                  std::string key, PutOptions options) {
   FB_CO_TRY(CheckDeadline(context, "put"));
   FB_CO_TRY(CheckPut(key, options));
-  FB_CO_TRY(CheckPublish(context.tenant, bucket, key, options));
-  co_return std::make_unique<Writer>(*this, std::move(bucket), std::move(key), std::move(options));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = PutOperation(context, bucket, key, options, operation_time_ms());
+  FB_CO_ASSIGN(std::optional<OperationRecord> earlier, BeginPut(context.tenant, operation, bucket, key, options));
+  auto writer = std::make_unique<Writer>(*this, operation, bucket, key, options);
+  if (!earlier) co_return writer;
+  co_return std::make_unique<ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
+                                             std::move(bucket), std::move(key), std::move(options));
 }
 
 rt::Task<Result<std::unique_ptr<ObjectReader>>> MemoryStore::Open(const Context& context, std::string bucket,
@@ -184,7 +218,14 @@ rt::Task<Result<ListPage>> MemoryStore::List(const Context& context, std::string
 rt::Task<Status> MemoryStore::Delete(const Context& context, std::string bucket, std::string key,
                                      Condition condition) {
   FB_CO_TRY(CheckDeadline(context, "delete"));
-  co_return Erase(context.tenant, bucket, key, condition);
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = DeleteOperation(context, bucket, key, condition, operation_time_ms());
+  VersionPointer erased;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, Erase(context.tenant, bucket, key, condition, &erased));
 }
 
 rt::Task<Status> MemoryStore::SetQuota(const Context& context, TenantId tenant, Quota quota) {
@@ -232,7 +273,6 @@ Result<MemoryStore::VersionPointer> MemoryStore::Find(TenantId tenant, std::stri
 
 Status MemoryStore::InsertBucket(BucketInfo bucket) {
   bucket.created = clock_.WallNow();
-  const base::MutexLock lock(mutex_);
   if (buckets_.contains(bucket.name)) return Status::AlreadyExists("bucket `{}` exists already", bucket.name);
   if (CountsAsBucket(bucket.owner) && buckets_.size() - buckets_.count(kSystemBucket) >= base::kMaxBuckets)
     return Status::ResourceExhausted("there are {} buckets, which is the limit; delete one first",
@@ -244,7 +284,6 @@ Status MemoryStore::InsertBucket(BucketInfo bucket) {
 }
 
 Status MemoryStore::EraseBucket(TenantId tenant, std::string_view name) {
-  const base::MutexLock lock(mutex_);
   FB_ASSIGN(const Bucket* bucket, FindBucket(tenant, name));
   if (!bucket->objects.empty())
     return Status::FailedPrecondition("bucket `{}` holds {} objects; delete them first", name,
@@ -254,9 +293,22 @@ Status MemoryStore::EraseBucket(TenantId tenant, std::string_view name) {
   return {};
 }
 
+Result<std::optional<OperationRecord>> MemoryStore::BeginPut(TenantId tenant, const Operation& operation,
+                                                             std::string_view bucket, std::string_view key,
+                                                             const PutOptions& options) {
+  const base::MutexLock lock(mutex_);
+  FB_ASSIGN(std::optional<OperationRecord> earlier, operations_.Begin(operation));
+  if (!earlier) {
+    const Status refused = CheckPublish(tenant, bucket, key, options);
+    if (!refused.ok()) return operations_.End(operation, refused);
+  } else {
+    FB_TRY(earlier->refusal);
+  }
+  return earlier;
+}
+
 Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key,
                                  const PutOptions& options) {
-  const base::MutexLock lock(mutex_);
   FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
   const bool replaces = found != in->objects.end();
@@ -269,12 +321,10 @@ Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::
   return CheckQuota(in->info.owner, UsageOf(in->info.owner), change);
 }
 
-Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket, const PutOptions& options,
-                                        Version version) {
+Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket, const PutOptions& options, Version version,
+                                        VersionPointer* replaced) {
   const auto published = std::make_shared<Version>(std::move(version));
   ObjectInfo& info = published->info;
-  VersionPointer replaced;  // freed without the lock
-  const base::MutexLock lock(mutex_);
   FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(info.key);
   UsageChange change = UsageChange::Put(info.size_bytes);
@@ -290,23 +340,20 @@ Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket
   info.etag = options.etag.empty() ? DefaultETag(info.version, info.crc32c) : options.etag;
   info.modified = clock_.WallNow();
   VersionPointer& current = in->objects[info.key];
-  replaced = std::exchange(current, published);
+  *replaced = std::exchange(current, published);
   return info;
 }
 
-Status MemoryStore::Erase(TenantId tenant, std::string_view bucket, std::string_view key,
-                          const Condition& condition) {
-  FB_TRY(base::CheckKey(key));
-  VersionPointer erased;  // freed without the lock
-  const base::MutexLock lock(mutex_);
+Status MemoryStore::Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition,
+                          VersionPointer* erased) {
   FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
   if (found == in->objects.end()) return NoSuchObject(bucket, key);
   FB_TRY(CheckCondition(condition, found->second->info.etag, bucket, key));
-  erased = std::move(found->second);
+  *erased = std::move(found->second);
   in->objects.erase(found);
   UsageChange change;
-  change.Remove(erased->info.size_bytes);
+  change.Remove((*erased)->info.size_bytes);
   AddUsage(change, &tenants_[in->info.owner]);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "store/memory_operations.h"
 #include "store/object_store.h"
 
 namespace forebay::store {
@@ -25,8 +27,13 @@ class MemoryStore final : public ObjectStore {
   static constexpr size_t kPieceBytes = 64 * base::kKiB;
 
   /// Writers allocate from `arena`; buffers of other arenas are taken too. All arenas and the clock outlive
-  /// the store and its readers and writers. A reader may outlive the store, a writer may not.
-  MemoryStore(base::Arena& arena, const base::Clock& clock) : arena_(arena), clock_(clock) {}
+  /// the store and its readers and writers. A reader may outlive the store, a writer may not. At most
+  /// `max_operations` results are kept.
+  MemoryStore(base::Arena& arena, const base::Clock& clock, uint64_t max_operations = base::kMaxOperations)
+      : arena_(arena),
+        clock_(clock),
+        operation_clock_(clock),
+        operations_(operation_clock_, max_operations) {}
 
   rt::Task<Status> CreateBucket(const Context& context, BucketInfo bucket) override;
   rt::Task<Status> DeleteBucket(const Context& context, std::string name) override;
@@ -44,6 +51,7 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) override;
   /// Of the arena, with everything else that lives in it.
   StoreUsage usage() const override;
+  uint64_t operation_time_ms() const override { return operation_clock_.NowMs(); }
   Status health() const override { return {}; }
 
  private:
@@ -68,25 +76,30 @@ class MemoryStore final : public ObjectStore {
   };
 
   Result<Bucket*> FindBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
-  Result<VersionPointer> Find(TenantId tenant, std::string_view bucket, std::string_view key)
+  Result<VersionPointer> Find(TenantId tenant, std::string_view bucket, std::string_view key) FB_EXCLUDES(mutex_);
+  Status InsertBucket(BucketInfo bucket) FB_REQUIRES(mutex_);
+  Status EraseBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
+  /// The record of a put that took place before; the refusal, or what refuses it now.
+  Result<std::optional<OperationRecord>> BeginPut(TenantId tenant, const Operation& operation, std::string_view bucket,
+                                                  std::string_view key, const PutOptions& options)
       FB_EXCLUDES(mutex_);
-  Status InsertBucket(BucketInfo bucket) FB_EXCLUDES(mutex_);
-  Status EraseBucket(TenantId tenant, std::string_view name) FB_EXCLUDES(mutex_);
   /// Whether a put could be published now.
-  Status CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key,
-                      const PutOptions& options) FB_EXCLUDES(mutex_);
-  Result<ObjectInfo> Publish(TenantId tenant, std::string_view bucket, const PutOptions& options,
-                             Version version) FB_EXCLUDES(mutex_);
-  Status Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition)
-      FB_EXCLUDES(mutex_);
-  Result<ListPage> ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options)
-      FB_EXCLUDES(mutex_);
+  Status CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key, const PutOptions& options)
+      FB_REQUIRES(mutex_);
+  /// `replaced` takes what is to be freed without the lock.
+  Result<ObjectInfo> Publish(TenantId tenant, std::string_view bucket, const PutOptions& options, Version version,
+                             VersionPointer* replaced) FB_REQUIRES(mutex_);
+  Status Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition,
+               VersionPointer* erased) FB_REQUIRES(mutex_);
+  Result<ListPage> ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options) FB_EXCLUDES(mutex_);
 
   TenantUsage UsageOf(TenantId tenant) const FB_REQUIRES(mutex_);
 
   base::Arena& arena_;
   const base::Clock& clock_;
+  const OperationClock operation_clock_;
   base::Mutex mutex_;
+  MemoryOperations operations_ FB_GUARDED_BY(mutex_);
   std::map<std::string, Bucket, std::less<>> buckets_ FB_GUARDED_BY(mutex_);
   std::map<TenantId, TenantUsage> tenants_ FB_GUARDED_BY(mutex_);
   uint64_t last_version_ FB_GUARDED_BY(mutex_) = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ObjectStore: the narrow middle of Forebay. Frontends know only this; backends implement it; both are tested with
-// the memory twin and one behaviour suite (store_suite.h). Objects are immutable versions addressed by bucket and
-// key; a put is a stream of buffers published atomically, a read hands out pinned buffers of one version.
-// Every call suspends at most on its Context's reactor and ends by the context's deadline or soon after.
+// ObjectStore: the narrow middle of Forebay. Frontends know only this; backends implement it; both are tested
+// with the memory twin and one behaviour suite (store_suite.h). Objects are immutable versions addressed by
+// bucket and key; a put is a stream of buffers published atomically, a read hands out pinned buffers of one
+// version. A change whose context has an operation id takes place at most once ("Operations" below). Every
+// call suspends at most on its Context's reactor and ends by the context's deadline or soon after.
 // Thread-safe: called from any reactor.
 #pragma once
 
@@ -29,12 +30,23 @@ namespace forebay::store {
 /// Where a server keeps its own records. Only TenantId::kSystem reaches it; no other tenant can use the name.
 constexpr std::string_view kSystemBucket = "_forebay";
 
+
+// Operations. Of the changes (a put's Commit, Delete, CreateBucket, DeleteBucket) that come with the same
+// tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
+// is kept for kOperationRetention (operations.h), over restarts. All others get that result, those that came
+// while the first was on its way too. A result is success, or the refusal NotFound, AlreadyExists or
+// FailedPrecondition by the state of the store; every other error leaves nothing, and a retry acts.
+// InvalidArgument when the same id comes with another request (kind, names, condition, metadata, content),
+// FailedPrecondition for an id without a result that is older than the retention or too far ahead of
+// operation_time_ms, ResourceExhausted when kMaxOperations results are kept. Without an id a retry may act
+// again.
+
 /// Who asks, until when, and where the answer resumes. Borrowed for the call. To a tenant that does not see a
 /// bucket (tenancy.h says who sees which) that bucket does not exist.
 struct Context {
   rt::Reactor& reactor;
   TenantId tenant = TenantId::kRoot;
-  OperationId operation{};
+  OperationId operation{};  // of a change; reads have none
   base::TimePoint deadline = base::kNever;
 };
 
@@ -96,6 +108,10 @@ class ObjectWriter {
   /// if-match names a missing object. ResourceExhausted when it would bring the bucket's owner above its quota;
   /// an overwrite counts by the difference. After ok the object is durable (durable bucket) and visible to every later call.
   virtual rt::Task<Result<ObjectInfo>> Commit(const Context& context, std::optional<uint32_t> crc32c) = 0;
+  /// True when this put is known to have taken place before, by its operation id: its content need not be
+  /// written again, and Commit gives the first result once it has compared the size announced and the
+  /// checksum.
+  virtual bool replays() const { return false; }
 };
 
 /// A run of bytes read: pinned buffers in order, each verified.
@@ -168,7 +184,9 @@ class ObjectStore {
   virtual rt::Task<Result<std::vector<BucketInfo>>> ListBuckets(const Context& context) = 0;
 
   /// NotFound for the bucket; ResourceExhausted at the quota of the bucket's owner. Condition and quota are
-  /// decided by Commit; here they are looked at as a courtesy, the quota when the size is known.
+  /// decided by Commit; here they are looked at as a courtesy, the quota when the size is known. The
+  /// operation is the context's of this call, and a refusal here is its result; without an id here it is that
+  /// of Commit.
   virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> Put(const Context& context, std::string bucket,
                                                               std::string key, PutOptions options) = 0;
   /// The current version. NotFound; FailedPrecondition when the condition (if-match) does not hold.
@@ -187,6 +205,9 @@ class ObjectStore {
   virtual rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) = 0;
 
   virtual StoreUsage usage() const = 0;
+  /// Milliseconds since 1970 on the clock that operation ids are made by. It never goes back, over restarts
+  /// too.
+  virtual uint64_t operation_time_ms() const = 0;
   /// Why nothing can be written; ok while it can.
   virtual Status health() const = 0;
 };

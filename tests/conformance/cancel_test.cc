@@ -91,7 +91,7 @@ TEST_P(CancelPlane, AServerStoppedInTheMiddleOfAPutReadsNothingLater) {
   Bytes content = Pattern(32 * base::kMiB, 1);
   const Bytes before = content;
   const PutItem item{.bucket = "models", .key = "k", .region_offset = 0, .length = content.size()};
-  const auto tickets = *client::TicketsFor({&item, 1}, content, random_);
+  const auto tickets = *client::TicketsFor({&item, 1}, content, ids_);
   {
     const base::TimePoint deadline = In(std::chrono::milliseconds(200));
     auto call = client_thread_->Submit([&] {

@@ -50,9 +50,8 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
         sessions_(clock_, random_),
         server_({}, {{*fabric_, GetParam().address}}, store_, sessions_, Reactors(two_reactors), *log_,
                 audit_),
-        pool_(
-            client_thread_->reactor(), client::MoverChoice::Only(*fabric_), threads_,
-            [this](base::Duration) { return OpenSession(); }, lanes) {
+        pool_(client_thread_->reactor(), client::MoverChoice::Only(*fabric_), threads_,
+              [this](base::Duration) { return OpenSession(); }, lanes, random_, {.max_attempts = 3}) {
     EXPECT_EQ(server_thread_->Run([this] { return server_.Start(); }).ToString(), "OK");
     EXPECT_EQ(
         server_thread_->Run([this] { return store_.CreateBucket(context_, {.name = "models"}); }).ToString(),
@@ -74,6 +73,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
     FB_ASSIGN(auth::OpenedSession opened,
               sessions_.Open(std::make_shared<auth::Grant>(auth::Grant::Root("root-1")), secret_, {}));
     ++sessions_opened_;
+    ids_.Learn(store_.operation_time_ms());
     return client::DataTarget{.key = {.id = opened.id, .tenant = TenantId::kRoot, .key = opened.key},
                               .endpoints = {{std::string(fabric_->name()), server_.addresses().front()}}};
   }
@@ -121,7 +121,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
   }
   Result<BatchResult<PutResult>> PutBatch(std::span<const PutItem> items, ByteView memory) {
     const base::TimePoint deadline = In(std::chrono::seconds(60));
-    const auto tickets = client::TicketsFor(items, memory, random_);
+    const auto tickets = client::TicketsFor(items, memory, ids_);
     if (!tickets.ok()) return tickets.status();
     return client_thread_->Run([&] {
       return pool_.With(deadline, false, [&](client::DataSession& session) {
@@ -132,6 +132,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
 
   const base::SystemClock clock_;
   base::SecureRandom random_;
+  client::OperationIds ids_{clock_, random_};
   const std::unique_ptr<fabric::Fabric> fabric_;
   const std::unique_ptr<rt::ReactorThread> server_thread_;
   const std::unique_ptr<rt::ReactorThread> second_thread_;

@@ -116,16 +116,16 @@ TEST_P(DataPlane, AStreamOfPiecesBecomesOneObject) {
     FB_CO_ASSIGN(client::DataSession* const session, co_await pool_.Next(deadline));
     FB_CO_ASSIGN(const auto hold, session->Hold());
     FB_CO_ASSIGN(const uint64_t handle,
-                 co_await client::BeginStream(*session, {"models", "stream"}, {},
-                                              OperationId::Generate(random_), deadline));
+                 co_await client::BeginStream(*session, {"models", "stream"}, {}, {}, deadline));
     std::vector<rt::Task<Status>> pieces;  // all in flight at once
     for (size_t at = 0; at < content.size(); at += base::kMiB) {
       const ByteView piece = ByteView(content).subspan(at, std::min<size_t>(base::kMiB, content.size() - at));
       pieces.push_back(client::SendPiece(*session, handle, at, piece, base::Crc32c(piece), deadline));
     }
     for (const Status& sent : co_await rt::WhenAll(std::move(pieces))) FB_CO_TRY(sent);
-    FB_CO_ASSIGN(const PutResult put, co_await client::CommitStream(*session, handle, content.size(),
-                                                                    base::Crc32c(content), deadline));
+    FB_CO_ASSIGN(const PutResult put,
+                 co_await client::CommitStream(*session, handle, content.size(), base::Crc32c(content),
+                                               ids_.New(), deadline));
     co_return put.size == content.size() ? Status() : Status::Internal("wrong size");
   });
   ASSERT_EQ(status.ToString(), "OK");
@@ -159,6 +159,30 @@ TEST_P(DataPlane, AStoppedServerFailsCallsWithUnavailable) {
   const auto got = Get("a", into, {}, std::chrono::seconds(5));
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Code::kUnavailable) << got.error().message;
+}
+
+TEST_P(DataPlane, APutWhoseAnswerIsLostIsStoredOnce) {
+  ASSERT_TRUE(Put("before", AsBytes("opens the sessions, which tell the time")));
+  for (const size_t size : {size_t{100}, 3 * base::kMiB + 7}) {
+    const Bytes content = Pattern(size, size);
+    const PutItem item{.bucket = "models", .key = "once", .region_offset = 0, .length = size};
+    const auto tickets = *client::TicketsFor({&item, 1}, content, ids_);
+    const base::TimePoint deadline = In(std::chrono::seconds(60));
+    std::vector<uint64_t> versions;
+    const auto results = client_thread_->Run([&] {
+      return pool_.With(
+          deadline, true, [&](client::DataSession& session) -> rt::Task<Result<BatchResult<PutResult>>> {
+            auto put = co_await client::PutItems(session, {&item, 1}, tickets, content, deadline);
+            if (put.ok() && put->front()) versions.push_back(put->front()->version);
+            if (versions.size() != 1) co_return put;
+            (void)session.Distrust(Status::Internal("the test loses the answer and the connection"));
+            co_return Status::Unavailable("lost");
+          });
+    });
+    ASSERT_TRUE(results.ok()) << results.status().ToString();
+    ASSERT_EQ(versions.size(), 2u);
+    EXPECT_EQ(versions[0], versions[1]);
+  }
 }
 
 TEST_P(DataPlane, TooLargeABatchIsRefusedHere) {

@@ -60,7 +60,8 @@ std::unique_ptr<Client> Connect(const Options& options, unsigned connections, st
                                  .credentials_path = options.Text("credentials"),
                                  .connections = connections,
                                  .timeout = timeout,
-                                 .fabric = options.Text("fabric", "")});
+                                 .fabric = options.Text("fabric", ""),
+                                 .retry = {.max_attempts = 1}});  // the tests want to see what happens
   if (!client) Die("connect: " + Describe(client.error()));
   return *std::move(client);
 }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/operations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/codec.h"
+
+namespace forebay::store {
+namespace {
+
+uint64_t Ms(base::Duration duration) {
+  return static_cast<uint64_t>(
+      std::max<int64_t>(0, duration_cast<std::chrono::milliseconds>(duration).count()));
+}
+
+/// Each part with its length, so that no two requests look the same.
+class Fingerprint {
+ public:
+  Fingerprint& Add(std::string_view text) {
+    base::Encoder(&text_).Blob(text);
+    return *this;
+  }
+  Fingerprint& Add(uint8_t number) {
+    base::Encoder(&text_).U8(number);
+    return *this;
+  }
+  Fingerprint& Add(const Condition& condition) {
+    return Add(static_cast<uint8_t>(condition.kind)).Add(condition.etag);
+  }
+  uint32_t value() const { return base::Crc32c(AsBytes(text_)); }
+
+ private:
+  std::string text_;
+};
+
+Operation Make(const Context& context, OperationKind kind, const Fingerprint& fingerprint, uint64_t now_ms) {
+  return {.id = context.operation,
+          .tenant = context.tenant,
+          .kind = kind,
+          .fingerprint = fingerprint.value(),
+          .content = {},
+          .asked_ms = now_ms};
+}
+
+std::string Cut(std::string_view message) {
+  size_t size = std::min(message.size(), kMaxRefusalBytes);
+  const auto continues = [&](size_t at) { return (static_cast<unsigned char>(message[at]) & 0xc0) == 0x80; };
+  while (size > 0 && size < message.size() && continues(size)) --size;
+  return std::string(message.substr(0, size));
+}
+
+}  // namespace
+
+OperationClock::OperationClock(const base::Clock& clock, uint64_t at_least_ms)
+    : clock_(clock),
+      began_(clock.Now()),
+      began_ms_(std::clamp<uint64_t>(Ms(clock.WallNow().time_since_epoch()), at_least_ms,
+                                     OperationId::kMaxUnixMs)) {}
+
+uint64_t OperationClock::NowMs() const {
+  return std::min(began_ms_ + Ms(clock_.Now() - began_), OperationId::kMaxUnixMs);
+}
+
+Status CheckOperationId(const OperationId& id) {
+  if (id.IsNone() || id.HasTime()) return {};
+  return Status::InvalidArgument("operation id {} is no UUIDv7: its time could not be told", id.ToString());
+}
+
+Operation PutOperation(const Context& context, std::string_view bucket, std::string_view key,
+                       const PutOptions& options, uint64_t now_ms) {
+  Fingerprint fingerprint;
+  fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag);
+  for (const auto& [name, value] : options.metadata) fingerprint.Add(name).Add(value);
+  return Make(context, OperationKind::kPut, fingerprint, now_ms);
+}
+
+Result<Operation> CommitOperation(const Operation& begun, const Context& context, std::string_view bucket,
+                                  std::string_view key, const PutOptions& options, uint64_t now_ms) {
+  if (!begun.id.IsNone() || context.operation.IsNone()) return begun;
+  FB_TRY(CheckOperationId(context.operation));
+  return PutOperation(context, bucket, key, options, now_ms);
+}
+
+Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
+                          const Condition& condition, uint64_t now_ms) {
+  return Make(context, OperationKind::kDelete, Fingerprint().Add(bucket).Add(key).Add(condition), now_ms);
+}
+
+Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms) {
+  return Make(context, OperationKind::kCreateBucket,
+              Fingerprint().Add(bucket.name).Add(static_cast<uint8_t>(bucket.bucket_class)), now_ms);
+}
+
+Operation DeleteBucketOperation(const Context& context, std::string_view name, uint64_t now_ms) {
+  return Make(context, OperationKind::kDeleteBucket, Fingerprint().Add(name), now_ms);
+}
+
+bool IsResult(Code code) {
+  return code == Code::kOk || code == Code::kNotFound || code == Code::kAlreadyExists ||
+         code == Code::kFailedPrecondition;
+}
+
+OperationRecord RecordOf(const Operation& operation, const Status& outcome, const ObjectInfo* stored,
+                         uint64_t now_ms) {
+  OperationRecord record{.kind = operation.kind,
+                         .fingerprint = operation.fingerprint,
+                         .recorded_ms = now_ms,
+                         .content = operation.content,
+                         .refusal = outcome.ok() ? Status() : Status(outcome.code(), Cut(outcome.message()))};
+  if (stored == nullptr) return record;
+  record.content = Content{.size_bytes = stored->size_bytes, .crc32c = stored->crc32c};
+  record.version = stored->version;
+  record.modified_ns = stored->modified.time_since_epoch().count();
+  record.etag = stored->etag;
+  return record;
+}
+
+Status CheckSameRequest(const OperationRecord& record, const Operation& operation) {
+  const bool same_content = !record.content || !operation.content || *record.content == *operation.content;
+  if (record.kind == operation.kind && record.fingerprint == operation.fingerprint && same_content) return {};
+  return Status::InvalidArgument(
+      "operation {} was another request{}: an id names one operation; make a new one for the next",
+      operation.id.ToString(), record.kind == operation.kind && !same_content ? " with other content" : "");
+}
+
+Status CheckOperationTime(const Operation& operation, uint64_t floor_ms) {
+  const uint64_t made_ms = operation.id.unix_ms();
+  const uint64_t retention = Ms(kOperationRetention);
+  if (made_ms > operation.asked_ms + Ms(kOperationLead))
+    return Status::FailedPrecondition(
+        "the time of operation {} is {} ms ahead of the store's, at most {} are allowed: make ids by the "
+        "time that "
+        "opening a session gives",
+        operation.id.ToString(), made_ms - operation.asked_ms, Ms(kOperationLead));
+  if (made_ms > floor_ms && made_ms + retention >= operation.asked_ms) return {};
+  return Status::FailedPrecondition(
+      "operation {} has expired: it is {} s old, results are kept for {} s and there is none; whether it "
+      "took place is "
+      "not known, so look, and make a new id by the time that opening a session gives",
+      operation.id.ToString(), (std::max(operation.asked_ms, made_ms) - made_ms) / 1000, retention / 1000);
+}
+
+bool IsOver(const OperationId& id, const OperationRecord& record, uint64_t now_ms) {
+  return std::max(id.unix_ms(), record.recorded_ms) + Ms(kOperationRetention) < now_ms;
+}
+
+Status TooManyOperations(uint64_t count) {
+  return Status::ResourceExhausted(
+      "the store keeps the results of {} operations, which is the limit: try again when the oldest are {} "
+      "minutes old, "
+      "or without an operation id",
+      count, std::chrono::duration_cast<std::chrono::minutes>(kOperationRetention).count());
+}
+
+Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key,
+                               const UserMetadata& metadata) {
+  FB_TRY(record.refusal);
+  const Content content = record.content.value_or(Content{});
+  return ObjectInfo{.key = std::string(key),
+                    .version = record.version,
+                    .size_bytes = content.size_bytes,
+                    .etag = record.etag,
+                    .crc32c = content.crc32c,
+                    .modified = base::WallTime(base::Duration(record.modified_ns)),
+                    .metadata = metadata};
+}
+
+}  // namespace forebay::store
