@@ -22,8 +22,9 @@ struct CreateArguments {
 
 Status Create(const CreateArguments& arguments, const Invocation& invocation) {
   FB_ASSIGN(const std::unique_ptr<ControlConnection> connection, ControlConnection::Open(invocation));
-  return connection->client().CreateBucket(arguments.name, store::BucketClass::kDurable,
-                                           OperationId::Generate(connection->random()), {}, arguments.tenant);
+  // Without an operation id: it is sent once.
+  return connection->client().CreateBucket(arguments.name, store::BucketClass::kDurable, OperationId{}, {},
+                                           arguments.tenant);
 }
 
 int RunCreate(const CreateArguments& arguments, const Invocation& invocation) {

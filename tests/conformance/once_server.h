@@ -66,11 +66,11 @@ class OnceServer {
                                                  {.store = store_->engine(),
                                                   .sessions = sessions_,
                                                   .authenticator = authenticator_,
-                                                  .tenants = *tenants_,
-                                                  .keys = *access_keys_,
                                                   .capabilities = *authority_,
                                                   .audit = audit_,
                                                   .random = random_,
+                                                  .tenants = *tenants_,
+                                                  .keys = *access_keys_,
                                                   .reactors = {&thread_->reactor()},
                                                   .clock = clock_,
                                                   .log = *log_});
