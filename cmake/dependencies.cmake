@@ -7,7 +7,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing>=2.3)          # PkgConfig::liburing
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)                    # PkgConfig::isal
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)       # PkgConfig::tomlplusplus
-pkg_check_modules(libfabric QUIET IMPORTED_TARGET libfabric>=1.14)          # PkgConfig::libfabric, optional
+pkg_check_modules(libfabric QUIET IMPORTED_TARGET libfabric>=1.14)          # forebay_libfabric_headers below, optional
 pkg_check_modules(ucx QUIET IMPORTED_TARGET ucx>=1.13)                      # PkgConfig::ucx, optional
 find_package(fmt REQUIRED CONFIG)                                  # fmt::fmt
 find_package(spdlog REQUIRED CONFIG)                               # spdlog::spdlog
@@ -33,3 +33,9 @@ endif()
 
 # Not everyone has an RDMA stack: what needs it is left out where it is missing.
 pkg_check_modules(ibverbs QUIET IMPORTED_TARGET libibverbs)        # PkgConfig::ibverbs
+# Loaded when it is asked for, never linked: see src/fabric/ofi_calls.h.
+if(TARGET PkgConfig::libfabric)
+  add_library(forebay_libfabric_headers INTERFACE)
+  target_include_directories(forebay_libfabric_headers SYSTEM INTERFACE
+    $<TARGET_PROPERTY:PkgConfig::libfabric,INTERFACE_INCLUDE_DIRECTORIES>)
+endif()

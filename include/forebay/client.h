@@ -31,6 +31,7 @@ constexpr std::chrono::nanoseconds kDefaultTimeout{0};
 struct ClientOptions {
   std::string server = "127.0.0.1:7400";  ///< the control address, "host:port"
   std::string credentials_path;  ///< the file `credentials` of the server's directory, or a copy of it
+  std::string capability_path;   ///< a file as `forebay cap issue` prints it; then no credentials are needed
   unsigned connections = 1;      ///< data connections, 1 to 64; calls are spread over them
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< for calls that give none
   std::string fabric;  ///< how payload moves: "tcp", say (docs/fabric.md). Empty: the best that both sides have
@@ -195,8 +196,9 @@ class Reader;
 
 class Client {
  public:
-  /// Loads the credentials and opens `connections` sessions. kUnavailable when nobody listens,
-  /// kUnauthenticated for another server's credentials, kPermissionDenied when others can read the
+  /// Loads the credentials, or the capability, and opens `connections` sessions. kUnavailable when nobody listens,
+  /// kUnauthenticated for another server's credentials and for a capability that is not good (expired, revoked),
+  /// kInvalidArgument for a capability file that was changed, kPermissionDenied when others can read the
   /// credentials file or the TLS key, kFailedPrecondition when the fabric asked for cannot be used here or a
   /// certificate is not good.
   static std::expected<std::unique_ptr<Client>, Error> Connect(ClientOptions options);

@@ -12,6 +12,7 @@ std::expected<std::unique_ptr<Client>, Error> Invocation::Connect(unsigned conne
     return std::unexpected(Error{profile.status().code(), std::string(profile.status().message())});
   return Client::Connect({.server = profile->server,
                           .credentials_path = profile->credentials,
+                          .capability_path = profile->capability,
                           .connections = connections,
                           .timeout = timeout,
                           .fabric = fabric.empty() ? ProcessEnvironment()("FOREBAY_FABRIC") : fabric,

@@ -20,7 +20,7 @@ class App;
 namespace forebay::app {
 
 struct Invocation {
-  Profile flags;       // --server, --credentials, --tls
+  Profile flags;       // --server, --credentials, --cap, --tls
   std::string fabric;  // --fabric: how payload moves; empty: the best that both sides have
   bool json = false;   // --json
   std::function<int()> run;
@@ -39,6 +39,7 @@ void AddServeCommand(CLI::App& root, Invocation& invocation);
 void AddTransferCommands(CLI::App& root, Invocation& invocation);   // put, get, cat
 void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat, rm
 void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
+void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
 void AddCertsCommands(CLI::App& root, Invocation& invocation);      // certs init, server, client, show

@@ -16,9 +16,8 @@ int main(int argc, char** argv) {
   CLI::App root{
       "Forebay: an RDMA-first object store and storage front for GPU clusters.\n"
       "Objects are written BUCKET/KEY. `forebay serve DIR` starts a server; the other commands find it by\n"
-      "--server/--credentials/--tls, FOREBAY_SERVER/FOREBAY_CREDENTIALS/FOREBAY_TLS, or the profile that the "
-      "server\n"
-      "wrote."};
+      "--server/--credentials/--tls, FOREBAY_SERVER/FOREBAY_CREDENTIALS/FOREBAY_TLS, or the profile that the\n"
+      "server wrote. Who has no credentials uses a capability: --cap FILE, or FOREBAY_CAP."};
   root.name("forebay");
   root.require_subcommand(1);
   root.fallthrough();
@@ -26,9 +25,10 @@ int main(int argc, char** argv) {
   root.add_option("--server", invocation.flags.server, "Control address of the server, HOST:PORT");
   root.add_option("--credentials", invocation.flags.credentials,
                   "Credentials file (a store's own is DIR/credentials)");
-  root.add_option(
-      "--tls", invocation.flags.tls,
-      "Directory with ca.crt, tls.crt and tls.key (`forebay certs` makes it): mutual TLS with the server");
+  root.add_option("--cap", invocation.flags.capability,
+                  "Capability file (of `forebay cap issue`) instead of credentials; or FOREBAY_CAP");
+  root.add_option("--tls", invocation.flags.tls,
+                  "Directory with ca.crt, tls.crt and tls.key (`forebay certs` makes it): mutual TLS with the server");
   root.add_option(
       "--fabric", invocation.fabric,
       "How payload moves: a name that `forebay doctor` shows (default: FOREBAY_FABRIC, else the best "
@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   app::AddTransferCommands(root, invocation);
   app::AddNamespaceCommands(root, invocation);
   app::AddBucketCommands(root, invocation);
+  app::AddCapabilityCommands(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);
   app::AddCertsCommands(root, invocation);

@@ -90,11 +90,16 @@ void RemoveProfile(const std::string& path, const Profile& profile) {
 }
 
 Result<Profile> ResolveProfile(const Profile& flags, const Environment& environment) {
+  if (!flags.credentials.empty() && !flags.capability.empty())
+    return Status::InvalidArgument("--credentials and --cap are two ways to say who you are: give one");
   Profile resolved = flags;
   if (resolved.server.empty()) resolved.server = environment("FOREBAY_SERVER");
-  if (resolved.credentials.empty()) resolved.credentials = environment("FOREBAY_CREDENTIALS");
+  if (resolved.credentials.empty() && resolved.capability.empty()) resolved.capability = environment("FOREBAY_CAP");
+  if (resolved.credentials.empty() && resolved.capability.empty())
+    resolved.credentials = environment("FOREBAY_CREDENTIALS");
   if (resolved.tls.empty()) resolved.tls = environment("FOREBAY_TLS");
-  if (!resolved.server.empty() && !resolved.credentials.empty()) return resolved;
+  const bool identified = !resolved.credentials.empty() || !resolved.capability.empty();
+  if (!resolved.server.empty() && identified) return resolved;
   Profile saved;
   if (const std::string path = ProfilePath(environment); !path.empty()) {
     Result<Profile> loaded = LoadProfile(path);
@@ -108,12 +113,11 @@ Result<Profile> ResolveProfile(const Profile& flags, const Environment& environm
   if (resolved.tls.empty() && (resolved.server.empty() || resolved.server == saved.server))
     resolved.tls = saved.tls;
   resolved.server = FirstNonEmpty(resolved.server, saved.server, std::string(kDefaultServer));
-  resolved.credentials = FirstNonEmpty(resolved.credentials, saved.credentials, {});
-  if (resolved.credentials.empty())
+  if (!identified) resolved.credentials = saved.credentials;
+  if (resolved.credentials.empty() && resolved.capability.empty())
     return Status::FailedPrecondition(
         "no credentials: start a server with `forebay serve` as this user, or name its file with "
-        "--credentials "
-        "DIR/credentials or FOREBAY_CREDENTIALS");
+        "--credentials DIR/credentials or FOREBAY_CREDENTIALS, or a capability with --cap FILE or FOREBAY_CAP");
   return resolved;
 }
 

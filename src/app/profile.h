@@ -17,6 +17,7 @@ constexpr std::string_view kDefaultServer = "127.0.0.1:7400";
 struct Profile {
   std::string server;       // host:port of the control plane
   std::string credentials;  // path of a credentials file
+  std::string capability{};   // path of a capability file; then credentials are not needed. Never saved
   std::string tls = {};     // a directory of certificates; empty: no TLS
 
   friend bool operator==(const Profile&, const Profile&) = default;
@@ -36,7 +37,8 @@ Status SaveProfile(const std::string& path, const Profile& profile);
 /// Removes the file when it still is `profile`: a server that stops does not take away another's.
 void RemoveProfile(const std::string& path, const Profile& profile);
 
-/// Fills what the flags left empty. FailedPrecondition saying what to do when no credentials are to be found.
+/// Fills what the flags left empty. A capability, by flag or environment, stands in for credentials; a flag for either beats the
+/// environment. InvalidArgument for flags of both; FailedPrecondition saying what to do when neither is to be found.
 Result<Profile> ResolveProfile(const Profile& flags, const Environment& environment);
 
 }  // namespace forebay::app

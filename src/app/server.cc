@@ -11,12 +11,16 @@
 
 #include "app/listen_rules.h"
 #include "app/version.h"
+#include "auth/audit.h"
 #include "auth/credentials.h"
+#include "auth/key_ring.h"
 #include "auth/rpc_auth.h"
 #include "auth/session_table.h"
 #include "auth/tls_reload.h"
+#include "auth/trusted_clock.h"
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "control/capability_authority.h"
 #include "control/server.h"
 #include "engine/engine.h"
 #include "engine/store_directory.h"
@@ -24,6 +28,7 @@
 #include "native/server.h"
 #include "rt/address.h"
 #include "rt/reactor_thread.h"
+#include "store/system_records.h"
 
 namespace forebay::app {
 namespace {
@@ -145,7 +150,12 @@ struct Server::Parts {
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
   std::vector<base::ArenaRegistrar*> registrars;  // that know the arena; of the movers
+  auth::TrustedClock trusted_clock{clock};
+  auth::Audit audit{log, clock};
   std::unique_ptr<auth::SessionTable> sessions;
+  std::unique_ptr<auth::KeyRing> keys;
+  std::unique_ptr<store::SystemRecords> records;
+  std::unique_ptr<control::CapabilityAuthority> capabilities;
   std::unique_ptr<auth::RpcAuthenticator> authenticator;
   std::unique_ptr<native::Server> data;
   std::unique_ptr<control::ControlServer> control;
@@ -156,6 +166,7 @@ struct Server::Parts {
   std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp,
                          const std::vector<native::ListenOn>& ways);
   Status StartReactors();
+  Status StartAuth();
   Status StartData();
   Status StartControl();
   void Stop(base::Duration grace);
@@ -205,11 +216,26 @@ Status Server::Parts::OpenStore() {
   return {};
 }
 
-Status Server::Parts::StartData() {
+Status Server::Parts::StartAuth() {
   FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
-  sessions = std::make_unique<auth::SessionTable>(clock, random);
+  sessions = std::make_unique<auth::SessionTable>(trusted_clock, random);
+  FB_ASSIGN(keys, auth::KeyRing::Open(directory + "/signing-keys", trusted_clock, random));
+  records = std::make_unique<store::SystemRecords>(store->engine());
+  capabilities = std::make_unique<control::CapabilityAuthority>(
+      control::CapabilityAuthority::Parts{.keys = *keys,
+                                          .sessions = *sessions,
+                                          .records = *records,
+                                          .clock = trusted_clock,
+                                          .random = random});
+  FB_TRY(rt::RunOn(home(), [this] { return records->Open(home()); }));
+  FB_TRY(rt::RunOn(home(), [this] { return capabilities->Load(home()); }));
   authenticator = std::make_unique<auth::RpcAuthenticator>(
-      [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; }, clock);
+      [root](std::string_view id) { return id == root.id ? std::optional(root) : std::nullopt; },
+      [this](const auth::Capability& capability) { return capabilities->Check(capability); }, clock);
+  return {};
+}
+
+Status Server::Parts::StartData() {
   movers = std::make_unique<fabric::Movers>(random, fabric::Side::kServer, tls.get());
   FB_ASSIGN(const std::vector<native::ListenOn> ways, ChooseWays());
   RegisterArena(ways);
@@ -217,7 +243,7 @@ Status Server::Parts::StartData() {
   // The other half is for the memory tier and for what the store holds while it reads and writes.
   data_options.window_bytes = options.memory_bytes / 2;
   data = std::make_unique<native::Server>(data_options, ways, store->engine(), *sessions, ReactorPointers(),
-                                          log);
+                                          log, audit);
   FB_TRY(rt::RunOn(home(), [this] { return data->Start(); }));
   for (size_t way = 0; way < ways.size(); ++way)
     data_endpoints.push_back(
@@ -303,6 +329,9 @@ Status Server::Parts::StartControl() {
   FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
                                                                      .sessions = *sessions,
                                                                      .authenticator = *authenticator,
+                                                                     .capabilities = *capabilities,
+                                                                     .audit = audit,
+                                                                     .random = random,
                                                                      .reactors = ReactorPointers(),
                                                                      .clock = clock,
                                                                      .log = log,
@@ -321,6 +350,9 @@ void Server::Parts::Stop(base::Duration grace) {
   }
   control.reset();
   data.reset();
+  authenticator.reset();
+  capabilities.reset();
+  records.reset();
   store.reset();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);
@@ -360,6 +392,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::
   }
   FB_TRY(parts.StartReactors());
   FB_TRY(parts.OpenStore());
+  FB_TRY(parts.StartAuth());
   FB_TRY(parts.StartData());
   FB_TRY(parts.StartControl());
   return server;

@@ -1,73 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "auth/credentials.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <optional>
+
+#include "auth/secret_file.h"
 
 namespace forebay::auth {
 
 namespace {
-
-constexpr size_t kMaxFileBytes = 4096;
-
-/// Closes a descriptor; wipes nothing.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-/// Text with a secret in it. Of fixed capacity: a string that grows leaves copies behind.
-struct SecretText {
-  std::array<char, kMaxFileBytes> chars;
-  size_t size = 0;
-  std::string_view view() const { return {chars.data(), size}; }
-  void Append(std::string_view text) { size += text.copy(chars.data() + size, chars.size() - size); }
-  ~SecretText() { Wipe(std::as_writable_bytes(std::span(chars))); }
-};
-
-Status ReadAll(const std::string& path, SecretText* text) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.get() < 0) {
-    if (errno == ELOOP)
-      return Status::PermissionDenied("credentials file {} is a symbolic link; name the file itself", path);
-    return Status::FromErrno(errno, "open credentials file " + path);
-  }
-  struct stat info{};
-  if (fstat(file.get(), &info) != 0) return Status::FromErrno(errno, "stat credentials file " + path);
-  if (!S_ISREG(info.st_mode))
-    return Status::InvalidArgument("credentials file {} is not a regular file", path);
-  if ((info.st_mode & 077) != 0) {
-    return Status::PermissionDenied(
-        "credentials file {} is open to other users (mode {:04o}); close it with: chmod 600 {}", path,
-        info.st_mode & 07777, path);
-  }
-  while (text->size < text->chars.size()) {
-    const ssize_t count = read(file.get(), text->chars.data() + text->size, text->chars.size() - text->size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Status::FromErrno(errno, "read credentials file " + path);
-    if (count == 0) return Status();
-    text->size += static_cast<size_t>(count);
-  }
-  return Status::InvalidArgument("credentials file {} has {} bytes or more; it is no credentials file", path,
-                                 kMaxFileBytes);
-}
 
 std::string_view Trim(std::string_view text) {
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -166,39 +109,6 @@ Result<Credentials> Parse(std::string_view text, const std::string& path) {
   return result;
 }
 
-/// Hex digits into memory that is wiped; base::ToHex would leave a string behind.
-void AppendHex(ByteView bytes, SecretText* text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  for (const std::byte byte : bytes) {
-    text->Append(kDigits.substr(std::to_integer<size_t>(byte >> 4), 1));
-    text->Append(kDigits.substr(std::to_integer<size_t>(byte & std::byte{15}), 1));
-  }
-}
-
-Status WriteAndSync(const std::string& path, std::string_view text) {
-  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file.get() < 0) return Status::FromErrno(errno, "create " + path);
-  if (fchmod(file.get(), 0600) != 0)
-    return Status::FromErrno(errno, "chmod " + path);  // a umask may have taken more
-  while (!text.empty()) {
-    const ssize_t count = write(file.get(), text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Status::FromErrno(errno, "write " + path);
-    text.remove_prefix(static_cast<size_t>(count));
-  }
-  if (fsync(file.get()) != 0) return Status::FromErrno(errno, "fsync " + path);
-  return Status();
-}
-
-Status SyncDirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
-  const Descriptor file(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (file.get() < 0) return Status::FromErrno(errno, "open directory " + directory);
-  if (fsync(file.get()) != 0) return Status::FromErrno(errno, "fsync directory " + directory);
-  return Status();
-}
-
 }  // namespace
 
 bool IsCredentialId(std::string_view id) {
@@ -214,7 +124,7 @@ Credentials Credentials::Generate(base::Random& random) {
 
 Result<Credentials> Credentials::Load(const std::string& path) {
   SecretText text;
-  FB_TRY(ReadAll(path, &text));
+  FB_TRY(ReadSecretFile("credentials file", path, true, &text));
   return Parse(text.view(), path);
 }
 
@@ -224,19 +134,10 @@ Status Credentials::Save(const std::string& path, base::Random& random) const {
       "# A credential of Forebay: whoever can read this file can do what it allows. Keep it at mode 0600.\n");
   text.Append(
       fmt::format("version = 1\ntenant = {}\nid = \"{}\"\nsecret = \"", static_cast<uint64_t>(tenant), id));
-  AppendHex(secret.view(), &text);
+  text.AppendHex(secret.view());
   text.Append("\"\n");
-
-  const std::string temporary = fmt::format("{}.tmp-{:016x}", path, random.Next64());
-  Status status = WriteAndSync(temporary, text.view());
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = Status::FromErrno(errno, fmt::format("rename {} to {}", temporary, path));
-  }
-  if (!status.ok()) {
-    unlink(temporary.c_str());
-    return status.WithContext("cannot save credentials");
-  }
-  return SyncDirectoryOf(path);
+  const Status saved = WriteSecretFile(path, text, random);
+  return saved.WithContext("cannot save credentials");
 }
 
 }  // namespace forebay::auth

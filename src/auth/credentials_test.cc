@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "auth/secret_file.h"
+
 namespace forebay::auth {
 namespace {
 
@@ -147,7 +149,7 @@ TEST_F(CredentialsTest, EachBrokenFileIsRefusedWithoutShowingTheSecret) {
       {"secret = " + std::string(kSecretHex) + "\n", "`secret` is not 64"},
       {"secret = \"" + std::string(kSecretHex).substr(1) + "g\"\n", "`secret` is not 64"},
       {std::string("version = 1\0", 12), "not a number"},
-      {good + std::string(5000, '#'), "4096 bytes or more"},
+      {good + std::string(kMaxSecretFileBytes, '#'), "16384 bytes or more"},
   };
   for (const auto& broken : cases) {
     Write(broken.text);

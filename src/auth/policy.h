@@ -1,52 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policy: one table that says for each operation of each plane which right it needs. What has no row is
-// denied, so an operation that is added without a decision cannot be called. A test holds the table against
-// the service descriptors. Immutable: a constant table.
+// The policy: one table that says for each operation of each plane which right it needs, and on what. What has no row is
+// denied; what is added without a row does not compile: the data plane's types are checked here, the
+// control plane's methods where they are registered (PolicyOf). Immutable: a constant table.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 
+#include "auth/rights.h"
 #include "base/status.h"
 
 namespace forebay::auth {
 
-enum class Right : uint8_t {
-  kPublic,   // nothing: anyone who reaches the port
-  kSession,  // any valid credential: open and close one's own sessions
-  kRead,
-  kWrite,
-  kList,
-  kDelete,
-  kAdmin,
-};
-
-/// A set of rights. Anonymous callers hold kPublic only.
-class RightSet {
- public:
-  constexpr RightSet() = default;
-  static constexpr RightSet All() { return RightSet(~uint32_t{0}); }
-  constexpr RightSet With(Right right) const { return RightSet(bits_ | Bit(right)); }
-  constexpr bool Has(Right right) const { return (bits_ & Bit(right)) != 0; }
-
- private:
-  explicit constexpr RightSet(uint32_t bits) : bits_(bits) {}
-  static constexpr uint32_t Bit(Right right) { return uint32_t{1} << static_cast<unsigned>(right); }
-  uint32_t bits_ = 1;  // kPublic
+/// What a grant must cover for an operation.
+enum class Scope : uint8_t {
+  kNothing,  // it touches nothing that is anyone's, or what it names was checked before (an open stream)
+  kServer,   // the whole server: the root tenant's, without a bucket
+  kTenant,   // all buckets of a tenant
+  kBucket,   // the whole bucket that the request names
+  kKey,      // the object that it names; each of a batch
+  kPrefix,   // all keys with the prefix that it names
 };
 
 struct PolicyRow {
   std::string_view operation;  // "/forebay.control.v1.Buckets/List", or "data/Get" on the data plane
   Right right;
+  Scope scope;
 };
 
-std::span<const PolicyRow> PolicyTable();
+/// Ascending by operation.
+inline constexpr PolicyRow kPolicy[] = {
+    {"/forebay.control.v1.Admin/Health", Right::kPublic, Scope::kNothing},
+    {"/forebay.control.v1.Admin/Stats", Right::kAdmin, Scope::kServer},
+    {"/forebay.control.v1.Buckets/Create", Right::kAdmin, Scope::kBucket},
+    {"/forebay.control.v1.Buckets/Delete", Right::kAdmin, Scope::kBucket},
+    {"/forebay.control.v1.Buckets/Get", Right::kGet, Scope::kBucket},
+    {"/forebay.control.v1.Buckets/List", Right::kList, Scope::kTenant},
+    {"/forebay.control.v1.Capabilities/Issue", Right::kAdmin, Scope::kPrefix},
+    {"/forebay.control.v1.Capabilities/List", Right::kAdmin, Scope::kTenant},
+    {"/forebay.control.v1.Capabilities/Revoke", Right::kAdmin, Scope::kTenant},
+    {"/forebay.control.v1.Capabilities/RevokeTenant", Right::kAdmin, Scope::kTenant},
+    {"/forebay.control.v1.Capabilities/RotateKey", Right::kAdmin, Scope::kServer},
+    {"/forebay.control.v1.Namespace/Delete", Right::kDelete, Scope::kKey},
+    {"/forebay.control.v1.Namespace/List", Right::kList, Scope::kPrefix},
+    {"/forebay.control.v1.Namespace/Stat", Right::kGet, Scope::kKey},
+    {"/forebay.control.v1.Sessions/Close", Right::kSession, Scope::kNothing},
+    {"/forebay.control.v1.Sessions/Open", Right::kSession, Scope::kNothing},
+    {"data/Cancel", Right::kSession, Scope::kNothing},
+    {"data/Exists", Right::kGet, Scope::kKey},
+    {"data/Get", Right::kGet, Scope::kKey},
+    {"data/Hello", Right::kSession, Scope::kNothing},
+    {"data/Put", Right::kPut, Scope::kKey},
+    {"data/PutAbort", Right::kPut, Scope::kNothing},
+    {"data/PutBegin", Right::kPut, Scope::kKey},
+    {"data/PutCommit", Right::kPut, Scope::kNothing},
+    {"data/PutData", Right::kPut, Scope::kNothing},
+};
+static_assert(std::ranges::is_sorted(kPolicy, std::ranges::less_equal{}, &PolicyRow::operation) ||
+                  std::ranges::adjacent_find(kPolicy, std::ranges::greater_equal{}, &PolicyRow::operation) ==
+                      std::end(kPolicy),
+              "FindPolicy searches by halves");
 
-/// The right that `operation` needs; PermissionDenied when the table has no row for it.
-Result<Right> RightFor(std::string_view operation);
+constexpr std::span<const PolicyRow> PolicyTable() { return kPolicy; }
 
-/// Ok when a caller with `held` may do `operation`; PermissionDenied otherwise.
-Status CheckPolicy(std::string_view operation, RightSet held);
+/// The row of `operation`, or null: denied.
+constexpr const PolicyRow* FindPolicy(std::string_view operation) {
+  const auto* const row = std::ranges::lower_bound(kPolicy, operation, {}, &PolicyRow::operation);
+  return row != std::end(kPolicy) && row->operation == operation ? row : nullptr;
+}
+
+/// The row of `operation`; PermissionDenied when there is none.
+Result<PolicyRow> PolicyOf(std::string_view operation);
 
 }  // namespace forebay::auth

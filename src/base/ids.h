@@ -14,8 +14,11 @@
 
 namespace forebay {
 
-/// A tenant's number; 1 is the root tenant of every store, 0 is no tenant.
-enum class TenantId : uint64_t { kNone = 0, kRoot = 1 };
+/// A tenant's number; 0 is no tenant, 1 the root tenant of every store. 2 is the server itself, for what it keeps
+/// of its own in the store: no credential, capability or session is ever of this tenant.
+enum class TenantId : uint64_t { kNone = 0, kRoot = 1, kSystem = 2 };
+/// The lowest number of a tenant that somebody created.
+constexpr uint64_t kFirstTenant = 3;
 
 /// 128 random bits, chosen by the initiator of an operation; all zero is "none".
 struct OperationId {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "auth/capability.h"
 #include "auth/credentials.h"
+#include "auth/rpc_auth.h"
 #include "rt/address.h"
 
 namespace forebay {
@@ -13,6 +15,15 @@ constexpr unsigned kMaxConnections = 64;
 /// Opening a session is not tried for longer than this, whatever time the call has: the client's end waits
 /// for it.
 constexpr base::Duration kOpenWithin = std::chrono::seconds(10);
+
+Result<auth::Identity> LoadIdentity(const ClientOptions& options) {
+  if (!options.capability_path.empty()) {
+    FB_ASSIGN(auth::HeldCapability held, auth::HeldCapability::Load(options.capability_path));
+    return auth::Identity(std::move(held));
+  }
+  FB_ASSIGN(auth::Credentials credentials, auth::Credentials::Load(options.credentials_path));
+  return auth::Identity(std::move(credentials));
+}
 
 /// Null without TLS.
 Result<std::shared_ptr<const auth::TlsFiles>> LoadTls(const ClientOptions& options) {
@@ -30,7 +41,7 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
                                    kMaxConnections);
   if (options.timeout.count() <= 0)
     return Status::InvalidArgument("a timeout of {} ns: it must be above 0", options.timeout.count());
-  FB_ASSIGN(auth::Credentials credentials, auth::Credentials::Load(options.credentials_path));
+  FB_ASSIGN(auth::Identity identity, LoadIdentity(options));
   FB_ASSIGN(const auto tls, LoadTls(options));
   std::unique_ptr<auth::TlsContext> data_tls;
   if (tls != nullptr) {
@@ -42,7 +53,7 @@ Result<std::unique_ptr<Client::Core>> Client::Core::Open(ClientOptions options) 
   FB_ASSIGN(core->control_,
             control::ControlClient::Create(
                 {.server = core->options_.server, .call_timeout = core->options_.timeout, .tls = tls},
-                std::move(credentials), core->clock_, core->random_));
+                std::move(identity), core->clock_, core->random_));
   FB_ASSIGN(core->thread_, rt::ReactorThread::Create({.name = "forebay"}));
   core->gate_ = std::make_unique<rt::Gate>(core->reactor());
   FB_ASSIGN(client::MoverChoice choice, client::MoverChoice::Of(core->movers_, core->options_.fabric));

@@ -68,9 +68,9 @@ TEST_F(ControlAuthTest, EachMethodIsDeniedWithoutAGoodProof) {
     const std::string good = Proof(method);
     ExpectDenied(method, {}, "carries 0 `forebay-auth`");
     ExpectDenied(method, {good, good}, "carries 2 `forebay-auth`");
-    ExpectDenied(method, {""}, "is not `v1");
-    ExpectDenied(method, {"v1"}, "is not `v1");
-    ExpectDenied(method, {good.substr(0, good.size() - 1)}, "is not `v1");
+    ExpectDenied(method, {""}, "neither `v1");
+    ExpectDenied(method, {"v1"}, "neither `v1");
+    ExpectDenied(method, {good.substr(0, good.size() - 1)}, "neither `v1");
     ExpectDenied(method, {auth::SignRpc(stranger, method, now, random_)}, "does not know credential");
     ExpectDenied(method, {auth::SignRpc(forger, method, now, random_)}, "not made with its secret");
     ExpectDenied(method, {Proof(method + "x")}, "not made with its secret");

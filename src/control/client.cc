@@ -8,7 +8,7 @@
 #include <grpcpp/create_channel.h>
 
 #include "auth/hkdf.h"
-#include "auth/rpc_auth.h"
+#include "auth/session_exchange.h"
 #include "auth/tls_context.h"
 #include "control/convert.h"
 #include "control/grpc_status.h"
@@ -37,10 +37,10 @@ Result<std::string> TargetOf(const std::string& server) {
 
 class ControlClient::Impl {
  public:
-  Impl(Options options, const std::string& target, auth::Credentials credentials,
+  Impl(Options options, const std::string& target, auth::Identity identity,
        std::unique_ptr<auth::TlsContext> tls, const base::Clock& clock, base::Random& random)
       : options_(std::move(options)),
-        credentials_(std::move(credentials)),
+        identity_(std::move(identity)),
         tls_(std::move(tls)),
         clock_(clock),
         random_(random) {
@@ -60,6 +60,7 @@ class ControlClient::Impl {
     sessions = pb::Sessions::NewStub(channel_);
     buckets = pb::Buckets::NewStub(channel_);
     objects = pb::Namespace::NewStub(channel_);
+    capabilities = pb::Capabilities::NewStub(channel_);
     admin = pb::Admin::NewStub(channel_);
   }
 
@@ -75,22 +76,25 @@ class ControlClient::Impl {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::duration_cast<std::chrono::system_clock::duration>(limit));
-    if (!credentials_.id.empty()) {
-      context.AddMetadata(std::string(auth::kRpcAuthKey),
-                          auth::SignRpc(credentials_, path, clock_.WallNow(), random_));
-    }
+    const std::string proof = auth::SignRpc(identity_, path, clock_.WallNow(), random_);
+    if (!proof.empty()) context.AddMetadata(std::string(auth::kRpcAuthKey), proof);
     const base::TimePoint deadline = base::DeadlineAfter(clock_.Now(), limit);
     return Explain(((*stub).*function)(&context, request, response), limit, deadline);
   }
 
   Result<ClientSession> OpenSession(base::Duration timeout);
+  const std::string& server() const { return options_.server; }
 
   std::unique_ptr<pb::Sessions::Stub> sessions;
   std::unique_ptr<pb::Buckets::Stub> buckets;
   std::unique_ptr<pb::Namespace::Stub> objects;
+  std::unique_ptr<pb::Capabilities::Stub> capabilities;
   std::unique_ptr<pb::Admin::Stub> admin;
 
  private:
+  Result<auth::Secret> SharedSecret(const auth::Secret& mine, const auth::SessionNonce& client_nonce,
+                                    const auth::SessionNonce& server_nonce,
+                                    const pb::OpenSessionResponse& response) const;
   /// The server's errors as they are; what gRPC itself says about connections in words that help.
   Status Explain(const grpc::Status& status, base::Duration limit, base::TimePoint deadline) const {
     const bool unconnected = status.error_message().starts_with("failed to connect");
@@ -111,33 +115,59 @@ class ControlClient::Impl {
   }
 
   const Options options_;
-  const auth::Credentials credentials_;
+  const auth::Identity identity_;
   const std::unique_ptr<auth::TlsContext> tls_;  // to find out what is wrong; null without TLS
   const base::Clock& clock_;
   base::Random& random_;
   std::shared_ptr<grpc::Channel> channel_;  // shared with the stubs, as gRPC wants it
 };
 
+/// What both sides have agreed on, of which the session's key is made.
+Result<auth::Secret> ControlClient::Impl::SharedSecret(const auth::Secret& mine, const auth::SessionNonce& client_nonce,
+                                                       const auth::SessionNonce& server_nonce,
+                                                       const pb::OpenSessionResponse& response) const {
+  if (const auto* credentials = std::get_if<auth::Credentials>(&identity_)) return credentials->secret;
+  const auto* held = std::get_if<auth::HeldCapability>(&identity_);
+  if (held == nullptr) return Status::Unauthenticated("a session needs credentials or a capability");
+  auth::ServerShare share{.client_nonce = client_nonce,
+                          .client_share = auth::KeyShareOf(mine),
+                          .server_nonce = server_nonce,
+                          .session_id = response.session_id(),
+                          .tenant = TenantId{response.tenant()}};
+  FB_TRY(CopyExactly("key_share", response.key_share(), share.server_share));
+  if (!auth::IsSignedBy(held->capability().issuer(), AsBytes(auth::ServerShareText(share)),
+                        AsBytes(response.share_signature())))
+    return Status::Unauthenticated(
+        "{} is not the server that issued the capability: it cannot sign with its key", options_.server);
+  return auth::Agree(mine, share.server_share);
+}
+
 Result<ClientSession> ControlClient::Impl::OpenSession(base::Duration timeout) {
   auth::SessionNonce client_nonce;
   random_.Fill(client_nonce);
   pb::OpenSessionRequest request;
   request.set_client_nonce(client_nonce.data(), client_nonce.size());
+  const auth::Secret mine = auth::Secret::Generate(random_);
+  if (const auto* held = std::get_if<auth::HeldCapability>(&identity_)) {
+    const auth::PublicKey share = auth::KeyShareOf(mine);
+    const auth::Signature signature = held->Sign(AsBytes(auth::ClientShareText(client_nonce, share)));
+    request.set_key_share(share.data(), share.size());
+    request.set_share_signature(signature.data(), signature.size());
+  }
   pb::OpenSessionResponse response;
   FB_TRY(Call("Sessions/Open", sessions, &pb::Sessions::Stub::Open, request, &response, timeout));
   auth::SessionNonce server_nonce;
-  if (response.server_nonce().size() != server_nonce.size() || response.session_id() == 0) {
+  if (!CopyExactly("server_nonce", response.server_nonce(), server_nonce).ok() || response.session_id() == 0) {
     return Status::Internal(
         "the server at {} opened a session without an id or a nonce; its version does not fit this "
         "program's",
         options_.server);
   }
-  std::memcpy(server_nonce.data(), response.server_nonce().data(), server_nonce.size());
+  FB_ASSIGN(const auth::Secret shared, SharedSecret(mine, client_nonce, server_nonce, response));
   ClientSession session;
   session.id = response.session_id();
   session.tenant = TenantId{response.tenant()};
-  session.key =
-      auth::SessionKeyOf(credentials_.secret, client_nonce, server_nonce, session.id, session.tenant);
+  session.key = auth::SessionKeyOf(shared, client_nonce, server_nonce, session.id, session.tenant);
   for (const pb::DataEndpoint& endpoint : response.data_endpoints())
     session.data_endpoints.push_back({.fabric = endpoint.fabric(), .address = endpoint.address()});
   session.expires_in = std::chrono::milliseconds(
@@ -150,7 +180,7 @@ Result<ClientSession> ControlClient::Impl::OpenSession(base::Duration timeout) {
   return session;
 }
 
-Result<std::unique_ptr<ControlClient>> ControlClient::Create(Options options, auth::Credentials credentials,
+Result<std::unique_ptr<ControlClient>> ControlClient::Create(Options options, auth::Identity identity,
                                                              const base::Clock& clock, base::Random& random) {
   QuietLibraryLogs();
   FB_ASSIGN(const std::string target, TargetOf(options.server));
@@ -159,8 +189,7 @@ Result<std::unique_ptr<ControlClient>> ControlClient::Create(Options options, au
     FB_ASSIGN(const rt::HostPort place, rt::SplitHostPort(options.server));
     FB_ASSIGN(tls, auth::TlsContext::ForClient(*options.tls, auth::kControlProtocol, place.host));
   }
-  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(credentials), std::move(tls),
-                                     clock, random);
+  auto impl = std::make_unique<Impl>(std::move(options), target, std::move(identity), std::move(tls), clock, random);
   return std::unique_ptr<ControlClient>(new ControlClient(std::move(impl)));
 }
 
@@ -290,6 +319,70 @@ Result<ServerStats> ControlClient::Stats(base::Duration timeout) {
                     .traffic = {}};
   for (const pb::FabricTraffic& traffic : response.traffic()) stats.traffic.push_back(FromMessage(traffic));
   return stats;
+}
+
+Result<auth::Capability> ControlClient::IssueCapability(const IssueTerms& terms, base::Duration timeout) {
+  pb::IssueCapabilityRequest request;
+  request.set_holder_key(terms.holder.data(), terms.holder.size());
+  request.set_tenant(static_cast<uint64_t>(terms.tenant));
+  request.set_bucket(terms.bucket);
+  request.set_prefix(terms.prefix);
+  request.set_rights(terms.rights.bits());
+  request.set_ttl_ms(static_cast<uint64_t>(
+      std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(terms.ttl).count(), 0)));
+  ToMessage(terms.rates, request.mutable_rates());
+  pb::IssueCapabilityResponse response;
+  FB_TRY(impl_->Call("Capabilities/Issue", impl_->capabilities, &pb::Capabilities::Stub::Issue, request, &response,
+                     timeout));
+  Result<auth::Capability> made = auth::Capability::Decode(AsBytes(response.capability()));
+  if (!made.ok() || !made->CheckSignatures().ok() || made->holder() != terms.holder)
+    return Status::Internal("the server at {} answered with something else than the capability that was asked for",
+                            impl_->server());
+  return made;
+}
+
+Result<std::vector<IssuedCapability>> ControlClient::ListCapabilities(base::Duration timeout) {
+  std::vector<IssuedCapability> all;
+  pb::ListCapabilitiesRequest request;
+  for (;;) {
+    pb::ListCapabilitiesResponse response;
+    FB_TRY(impl_->Call("Capabilities/List", impl_->capabilities, &pb::Capabilities::Stub::List, request, &response,
+                       timeout));
+    for (const pb::CapabilityInfo& info : response.capabilities()) {
+      IssuedCapability one{.revoked = info.revoked()};
+      FB_TRY(FromMessage(info, &one.block));
+      all.push_back(std::move(one));
+    }
+    if (!response.truncated() || response.capabilities().empty()) return all;
+    request.set_start_after(response.capabilities().rbegin()->id());
+  }
+}
+
+Result<uint64_t> ControlClient::RevokeCapability(const auth::CapabilityId& id, base::Duration timeout) {
+  pb::RevokeCapabilityRequest request;
+  request.set_id(id.data(), id.size());
+  pb::RevokeCapabilityResponse response;
+  FB_TRY(impl_->Call("Capabilities/Revoke", impl_->capabilities, &pb::Capabilities::Stub::Revoke, request, &response,
+                     timeout));
+  return response.sessions_ended();
+}
+
+Result<uint64_t> ControlClient::RevokeTenant(TenantId tenant, base::Duration timeout) {
+  pb::RevokeTenantRequest request;
+  request.set_tenant(static_cast<uint64_t>(tenant));
+  pb::RevokeTenantResponse response;
+  FB_TRY(impl_->Call("Capabilities/RevokeTenant", impl_->capabilities, &pb::Capabilities::Stub::RevokeTenant, request,
+                     &response, timeout));
+  return response.sessions_ended();
+}
+
+Result<uint64_t> ControlClient::RotateKey(bool drop_old, base::Duration timeout) {
+  pb::RotateKeyRequest request;
+  request.set_drop_old(drop_old);
+  pb::RotateKeyResponse response;
+  FB_TRY(impl_->Call("Capabilities/RotateKey", impl_->capabilities, &pb::Capabilities::Stub::RotateKey, request,
+                     &response, timeout));
+  return response.sessions_ended();
 }
 
 }  // namespace forebay::control

@@ -10,13 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "auth/credentials.h"
+#include "auth/capability.h"
+#include "auth/rpc_auth.h"
 #include "auth/secret.h"
 #include "auth/tls_files.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "control/capability_authority.h"
 #include "control/data_plane.h"
 #include "store/object_store.h"
 
@@ -74,7 +76,7 @@ class ControlClient {
 
   /// `clock` and `random` are borrowed for the client's life; `random` must be thread-safe. InvalidArgument
   /// when `server` is not "host:port". Does not connect yet.
-  static Result<std::unique_ptr<ControlClient>> Create(Options options, auth::Credentials credentials,
+  static Result<std::unique_ptr<ControlClient>> Create(Options options, auth::Identity identity,
                                                        const base::Clock& clock, base::Random& random);
   ~ControlClient();
 
@@ -101,6 +103,15 @@ class ControlClient {
   /// `if_match`: an ETag, or empty for whatever is there.
   Status Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
                 const OperationId& operation, base::Duration timeout = {});
+
+  /// The chain of a new capability whose private key belongs to `terms.holder`.
+  Result<auth::Capability> IssueCapability(const IssueTerms& terms, base::Duration timeout = {});
+  /// All that have not expired, ascending by id; as many calls as that takes.
+  Result<std::vector<IssuedCapability>> ListCapabilities(base::Duration timeout = {});
+  /// Each gives the number of sessions that ended by it.
+  Result<uint64_t> RevokeCapability(const auth::CapabilityId& id, base::Duration timeout = {});
+  Result<uint64_t> RevokeTenant(TenantId tenant, base::Duration timeout = {});
+  Result<uint64_t> RotateKey(bool drop_old, base::Duration timeout = {});
 
   /// Needs no credentials.
   Result<ServerHealth> Health(base::Duration timeout = {});

@@ -12,12 +12,17 @@
 
 #include <gtest/gtest.h>
 
+#include "auth/audit.h"
+#include "auth/key_ring.h"
 #include "auth/rpc_auth.h"
+#include "auth/trusted_clock.h"
 #include "base/arena.h"
 #include "control/client.h"
 #include "control/probe_store.h"
 #include "control/server.h"
 #include "rt/reactor_thread.h"
+#include "store/memory_store.h"
+#include "store/system_records.h"
 
 namespace forebay::control {
 
@@ -32,18 +37,33 @@ class ControlTest : public ::testing::Test {
     thread_ = *std::move(thread);
     arena_ = *base::Arena::Create(4 * base::kMiB);
     store_ = std::make_unique<ProbeStore>(*arena_, clock_, thread_->reactor());
+    key_path_ = ::testing::TempDir() + "/control-keys-" + std::to_string(random_.Next64());
+    keys_ = *auth::KeyRing::Open(key_path_, trusted_clock_, random_);
+    record_store_ = std::make_unique<store::MemoryStore>(*arena_, clock_);
+    records_ = std::make_unique<store::SystemRecords>(*record_store_);
+    authority_ = std::make_unique<CapabilityAuthority>(CapabilityAuthority::Parts{.keys = *keys_,
+                                                                                  .sessions = sessions_,
+                                                                                  .records = *records_,
+                                                                                  .clock = trusted_clock_,
+                                                                                  .random = random_});
+    ASSERT_TRUE(thread_->Run([this] { return records_->Open(thread_->reactor()); }).ok());
+    ASSERT_TRUE(thread_->Run([this] { return authority_->Load(thread_->reactor()); }).ok());
     Start({.listen = "127.0.0.1:0",
            .data_endpoints = {{"shm", "/run/forebay.sock"}, {"tcp", "127.0.0.1:4711"}},
            .version = "1.2.3"});
   }
   void TearDown() override {
     if (server_ != nullptr) server_->Shutdown(5s);
+    std::remove(key_path_.c_str());
   }
 
   Result<std::unique_ptr<ControlServer>> StartAnother(ControlServerOptions options) {
     return ControlServer::Start(std::move(options), {.store = *store_,
                                                      .sessions = sessions_,
                                                      .authenticator = authenticator_,
+                                                     .capabilities = *authority_,
+                                                     .audit = audit_,
+                                                     .random = random_,
                                                      .reactors = {&thread_->reactor()},
                                                      .clock = clock_,
                                                      .log = *log_,
@@ -57,8 +77,8 @@ class ControlTest : public ::testing::Test {
     server_ = *std::move(server);
     client_ = Connect(root_);
   }
-  std::unique_ptr<ControlClient> Connect(const auth::Credentials& credentials) {
-    return *ControlClient::Create({.server = server_->address()}, credentials, clock_, random_);
+  std::unique_ptr<ControlClient> Connect(auth::Identity identity) {
+    return *ControlClient::Create({.server = server_->address()}, std::move(identity), clock_, random_);
   }
   rt::Task<std::vector<FabricTraffic>> Traffic() { co_return traffic_; }
   OperationId Operation() { return OperationId::Generate(random_); }
@@ -88,12 +108,20 @@ class ControlTest : public ::testing::Test {
   base::SecureRandom random_;
   std::unique_ptr<base::Log> log_ = base::Log::Discard();
   const auth::Credentials root_ = auth::Credentials::Generate(random_);
-  auth::SessionTable sessions_{clock_, random_};
+  auth::TrustedClock trusted_clock_{clock_};
+  auth::Audit audit_{*log_, clock_};
+  auth::SessionTable sessions_{trusted_clock_, random_};
+  std::string key_path_;
+  std::unique_ptr<auth::KeyRing> keys_;
   auth::RpcAuthenticator authenticator_{
-      [this](std::string_view id) { return id == root_.id ? std::optional(root_) : std::nullopt; }, clock_};
+      [this](std::string_view id) { return id == root_.id ? std::optional(root_) : std::nullopt; },
+      [this](const auth::Capability& capability) { return authority_->Check(capability); }, clock_};
   std::unique_ptr<base::Arena> arena_;
   std::unique_ptr<rt::ReactorThread> thread_;
   std::unique_ptr<ProbeStore> store_;
+  std::unique_ptr<store::MemoryStore> record_store_;  // of its own: the probe counts what calls do
+  std::unique_ptr<store::SystemRecords> records_;
+  std::unique_ptr<CapabilityAuthority> authority_;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
   const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",

@@ -96,6 +96,56 @@ FabricTraffic FromMessage(const pb::FabricTraffic& message) {
           .copied_bytes = message.copied_bytes()};
 }
 
+void ToMessage(const auth::RateGrant& rates, pb::RateGrant* message) {
+  message->set_bytes_per_s(rates.bytes_per_s);
+  message->set_operations_per_s(rates.operations_per_s);
+  message->set_transfers(rates.transfers);
+}
+
+auth::RateGrant FromMessage(const pb::RateGrant& message) {
+  return {.bytes_per_s = message.bytes_per_s(),
+          .operations_per_s = message.operations_per_s(),
+          .transfers = message.transfers()};
+}
+
+void ToMessage(const auth::CapabilityBlock& block, pb::CapabilityInfo* message) {
+  message->set_id(block.id.data(), block.id.size());
+  message->set_tenant(static_cast<uint64_t>(block.tenant));
+  message->set_bucket(block.bucket);
+  message->set_prefix(block.prefix);
+  message->set_rights(block.rights.bits());
+  message->set_issued_unix_ms(UnixMs(block.issued));
+  message->set_expires_unix_ms(UnixMs(block.expires));
+  ToMessage(block.rates, message->mutable_rates());
+}
+
+Status FromMessage(const pb::CapabilityInfo& message, auth::CapabilityBlock* block) {
+  FB_TRY(CopyExactly("id", message.id(), block->id));
+  if ((message.rights() & ~auth::RightSet::kAllBits) != 0)
+    return Status::InvalidArgument("rights is {}, of which this version does not know all", message.rights());
+  block->tenant = TenantId{message.tenant()};
+  block->bucket = message.bucket();
+  block->prefix = message.prefix();
+  block->rights = auth::RightSet::FromBits(message.rights());
+  block->issued = FromUnixMs(message.issued_unix_ms());
+  block->expires = FromUnixMs(message.expires_unix_ms());
+  block->rates = FromMessage(message.rates());
+  return {};
+}
+
+Status CopyExactly(std::string_view field, const std::string& bytes, MutableByteView out) {
+  if (bytes.size() != out.size())
+    return Status::InvalidArgument("{} has {} bytes; it has {}", field, bytes.size(), out.size());
+  std::ranges::copy(AsBytes(bytes), out.begin());
+  return {};
+}
+
+Result<uint32_t> PageLimit(uint32_t asked) {
+  if (asked > base::kMaxListPage)
+    return Status::InvalidArgument("limit is {}; a page holds at most {}", asked, base::kMaxListPage);
+  return asked == 0 ? base::kMaxListPage : asked;
+}
+
 Result<OperationId> OperationFrom(const std::string& bytes) {
   OperationId operation;
   if (bytes.empty()) return operation;

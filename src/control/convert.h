@@ -6,7 +6,9 @@
 
 #include <string>
 
+#include "auth/capability.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "control/data_plane.h"
@@ -29,6 +31,19 @@ Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class);
 
 void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message);
 FabricTraffic FromMessage(const pb::FabricTraffic& message);
+
+void ToMessage(const auth::RateGrant& rates, pb::RateGrant* message);
+auth::RateGrant FromMessage(const pb::RateGrant& message);
+/// But for `revoked`, which a block does not know.
+void ToMessage(const auth::CapabilityBlock& block, pb::CapabilityInfo* message);
+
+/// InvalidArgument when a field has no meaning.
+Status FromMessage(const pb::CapabilityInfo& message, auth::CapabilityBlock* block);
+
+/// InvalidArgument, naming the field, unless `bytes` fills `out` exactly.
+Status CopyExactly(std::string_view field, const std::string& bytes, MutableByteView out);
+/// What a page holds when the request leaves it open; InvalidArgument above kMaxListPage.
+Result<uint32_t> PageLimit(uint32_t asked);
 
 /// None when `bytes` is empty; InvalidArgument for any size but 16.
 Result<OperationId> OperationFrom(const std::string& bytes);

@@ -33,10 +33,11 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
   Call(Door& door, grpc::GenericCallbackServerContext& context) : door_(door), context_(context) {
     Status status = door_.Enter();
     entered_ = status.ok();
-    if (status.ok()) status = door_.Admit(context_, &caller_, &method_);
+    if (status.ok()) status = door_.Admit(context_, &row_, &caller_, &method_);
     if (!status.ok()) {
+      if (entered_) Refuse(status);
       Finish(ToGrpc(status));
-    } else if (caller_.credentials.id.empty()) {
+    } else if (row_.right == auth::Right::kPublic) {
       Start();  // a public method: its request is empty, and waiting for it would let anyone hold a place
     } else {
       StartRead(&request_);
@@ -52,6 +53,11 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
                                      kMaxRequestBytes);
     request_.Clear();
     if (!status.ok()) return Finish(ToGrpc(status));
+    const Status allowed = auth::CheckGrant(*caller_.grant, row_, method_->target());
+    if (!allowed.ok()) {
+      Refuse(allowed);
+      return Finish(ToGrpc(allowed));
+    }
     Start();
   }
 
@@ -63,6 +69,14 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
   }
 
  private:
+  auth::Act Act(const std::string& peer) const {
+    return {.operation = context_.method(),
+            .grant = caller_.grant.get(),
+            .target = method_ == nullptr ? auth::Target() : method_->target(),
+            .peer = peer};
+  }
+  void Refuse(const Status& reason) { door_.audit_.Denied(Act(context_.peer()), reason); }
+
   void Start() {
     Lane& lane = door_.NextLane();
     lane.reactor.Post([this, &lane] {
@@ -74,7 +88,7 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
 
   rt::Task<void> Run(rt::Reactor& reactor) {
     store::Context context{.reactor = reactor,
-                           .tenant = caller_.credentials.tenant,
+                           .tenant = caller_.grant == nullptr ? TenantId::kNone : caller_.grant->tenant,
                            .operation = {},
                            .deadline = DeadlineOf(context_, door_.clock_)};
     Status status;
@@ -83,6 +97,7 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     } else {
       status = co_await method_->Run(caller_, context);
     }
+    if (row_.right == auth::Right::kAdmin) door_.audit_.Done(Act(context_.peer()), status);
     if (status.ok()) status = method_->Serialize(&response_);
     // The last touch: gRPC may delete this at once, on another thread.
     if (status.ok()) {
@@ -95,6 +110,7 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
   Door& door_;
   grpc::GenericCallbackServerContext& context_;
   bool entered_ = false;
+  auth::PolicyRow row_{};
   Caller caller_;
   std::unique_ptr<Method> method_;
   grpc::ByteBuffer request_;
@@ -102,12 +118,12 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
 };
 
 Door::Door(MethodTable methods, auth::RpcAuthenticator& authenticator,
-           const std::vector<rt::Reactor*>& reactors, const base::Clock& clock, base::Log& log,
+           const std::vector<rt::Reactor*>& reactors, const base::Clock& clock, auth::Audit& audit,
            size_t max_calls)
     : methods_(std::move(methods)),
       authenticator_(authenticator),
       clock_(clock),
-      log_(log),
+      audit_(audit),
       max_calls_(max_calls) {
   for (rt::Reactor* reactor : reactors) lanes_.push_back(std::make_unique<Lane>(*reactor));
 }
@@ -118,28 +134,21 @@ grpc::ServerGenericBidiReactor* Door::CreateReactor(grpc::GenericCallbackServerC
   return new Call(*this, *context);  // deletes itself in OnDone
 }
 
-Status Door::Admit(const grpc::GenericCallbackServerContext& context, Caller* caller,
+Status Door::Admit(const grpc::GenericCallbackServerContext& context, auth::PolicyRow* row, Caller* caller,
                    std::unique_ptr<Method>* method) {
   const std::string& name = context.method();
-  FB_ASSIGN(const auth::Right right, auth::RightFor(name));
-  if (right != auth::Right::kPublic) {
+  FB_ASSIGN(*row, auth::PolicyOf(name));
+  if (row->right != auth::Right::kPublic) {
     const auto& metadata = context.client_metadata();
     const grpc::string_ref key(auth::kRpcAuthKey.data(), auth::kRpcAuthKey.size());
     if (metadata.count(key) != 1) {
       return Status::Unauthenticated(
           "the call carries {} `{}` values; it needs one: give the credentials file of the "
-          "server's directory (--credentials)",
+          "server's directory (--credentials), or a capability (--cap)",
           metadata.count(key), auth::kRpcAuthKey);
     }
     const grpc::string_ref proof = metadata.find(key)->second;
-    Result<auth::Credentials> credentials = authenticator_.Verify(name, {proof.data(), proof.size()});
-    if (!credentials.ok()) {
-      log_.Debug("refused a call of {} from {}: {}", name, context.peer(), credentials.status().message());
-      return credentials.status();
-    }
-    caller->credentials = *std::move(credentials);
-    caller->rights = auth::RightSet::All();  // there are root credentials only
-    FB_TRY(auth::CheckPolicy(name, caller->rights));
+    FB_ASSIGN(*caller, authenticator_.Verify(name, {proof.data(), proof.size()}));
   }
   const auto found = methods_.find(name);
   if (found == methods_.end()) return Status::Unimplemented("this server does not implement {}", name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Door: the one way in. gRPC hands it every call, whatever method it names, and each goes the same way: a
-// place among the calls in progress, the policy's row, the proof, then the request's bytes, then the method
-// on a reactor, then the answer. No method can be reached around it, because gRPC knows no other service.
+// place among the calls in progress, the policy's row, the proof, then the request's bytes, then whether the caller's grant
+// covers what they name, then the method on a reactor, then the answer. Refusals and administrative acts are audited. No method can be reached around it, because gRPC knows no other service.
 // Bytes of callers who proved nothing are not read. Private to src/control: it includes gRPC. Thread-safe.
 // Outlives the gRPC server that it is registered with.
 #pragma once
@@ -14,9 +14,9 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 
+#include "auth/audit.h"
 #include "auth/rpc_auth.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mutex.h"
 #include "control/method.h"
 #include "rt/gate.h"
@@ -28,7 +28,7 @@ class Door final : public grpc::CallbackGenericService {
  public:
   /// The references and the reactors are borrowed for the door's life. `reactors` has at least one.
   Door(MethodTable methods, auth::RpcAuthenticator& authenticator, const std::vector<rt::Reactor*>& reactors,
-       const base::Clock& clock, base::Log& log, size_t max_calls);
+       const base::Clock& clock, auth::Audit& audit, size_t max_calls);
   /// After Close.
   ~Door() override;
 
@@ -49,8 +49,8 @@ class Door final : public grpc::CallbackGenericService {
     rt::Gate gate;
   };
 
-  /// Everything that may refuse a call before its bytes are read. Fills in the caller and the method.
-  Status Admit(const grpc::GenericCallbackServerContext& context, Caller* caller,
+  /// Everything that may refuse a call before its bytes are read. Fills in the policy's row, the caller and the method.
+  Status Admit(const grpc::GenericCallbackServerContext& context, auth::PolicyRow* row, Caller* caller,
                std::unique_ptr<Method>* method);
   Status Enter();
   void Leave(bool entered);
@@ -59,7 +59,7 @@ class Door final : public grpc::CallbackGenericService {
   const MethodTable methods_;
   auth::RpcAuthenticator& authenticator_;
   const base::Clock& clock_;
-  base::Log& log_;
+  auth::Audit& audit_;
   const size_t max_calls_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::atomic<size_t> next_lane_ = 0;

@@ -15,26 +15,26 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/proto_buffer_writer.h>
 
-#include "auth/credentials.h"
-#include "auth/policy.h"
+#include "auth/grant.h"
+#include "auth/rpc_auth.h"
 #include "base/status.h"
 #include "control/grpc_status.h"
+#include "control/targets.h"
 #include "rt/task.h"
 #include "store/object_store.h"
 
 namespace forebay::control {
 
-/// Who calls. Borrowed for the call.
-struct Caller {
-  auth::Credentials credentials;  // empty id for an anonymous call of a public method
-  auth::RightSet rights;
-};
+/// Who calls, as it proved; nothing for a call of a public method.
+using Caller = auth::Proven;
 
 class Method {
  public:
   virtual ~Method() = default;
   /// InvalidArgument when the bytes are not the request's message.
   virtual Status Parse(grpc::ByteBuffer* request) = 0;
+  /// What the parsed request names; views of it.
+  virtual auth::Target target() const = 0;
   /// On a reactor, once.
   virtual rt::Task<Status> Run(const Caller& caller, store::Context& context) = 0;
   virtual Status Serialize(grpc::ByteBuffer* response) = 0;
@@ -53,6 +53,7 @@ class TypedMethod final : public Method {
     return Status::InvalidArgument("the request is not a valid {} (strings must be UTF-8)",
                                    Request::descriptor()->full_name());
   }
+  auth::Target target() const override { return TargetOf(request_); }
   rt::Task<Status> Run(const Caller& caller, store::Context& context) override {
     return handler_(caller, context, request_, response_);
   }
@@ -67,15 +68,28 @@ class TypedMethod final : public Method {
   Response response_;
 };
 
+/// The name of a method that the policy has a row for: one without does not compile.
+class MethodName {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  consteval MethodName(const char* name) : name_(name) {
+    if (auth::FindPolicy(name) == nullptr) throw "the method has no row in auth/policy.h";
+  }
+  std::string_view view() const { return name_; }
+
+ private:
+  std::string_view name_;
+};
+
 using MethodTable = std::map<std::string, std::function<std::unique_ptr<Method>()>, std::less<>>;
 
-/// Adds the method `name` ("/package.Service/Method") to `table`.
+/// Adds the method `name` to `table`.
 template <typename Request, typename Response>
-void AddMethod(MethodTable* table, std::string name,
+void AddMethod(MethodTable* table, MethodName name,
                typename TypedMethod<Request, Response>::Handler handler) {
   auto kept = std::make_shared<typename TypedMethod<Request, Response>::Handler>(
       std::move(handler));  // by a copyable function
-  table->emplace(std::move(name), [kept] { return std::make_unique<TypedMethod<Request, Response>>(*kept); });
+  table->emplace(name.view(), [kept] { return std::make_unique<TypedMethod<Request, Response>>(*kept); });
 }
 
 }  // namespace forebay::control

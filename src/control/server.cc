@@ -10,6 +10,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "base/check.h"
+#include "control/capability_services.h"
 #include "control/door.h"
 #include "control/grpc_status.h"
 #include "control/handshake_log.h"
@@ -61,10 +62,10 @@ class ControlServer::Impl {
   Impl(Options options, Parts parts)
       : options_(std::move(options)),
         services_(
-            options_, parts.store, parts.sessions, parts.clock, [this] { return door_.calls_in_progress(); },
-            std::move(parts.traffic)),
-        door_(services_.Methods(), parts.authenticator, parts.reactors, parts.clock, parts.log,
-              options_.max_calls),
+            options_, parts.store, parts.sessions, parts.capabilities, parts.clock, parts.random,
+            [this] { return door_.calls_in_progress(); }, std::move(parts.traffic)),
+        capability_services_(parts.capabilities, parts.store),
+        door_(AllMethods(), parts.authenticator, parts.reactors, parts.clock, parts.audit, options_.max_calls),
         handshake_log_(parts.log) {}
   ~Impl() { Shutdown({}); }
 
@@ -79,6 +80,7 @@ class ControlServer::Impl {
     builder.RegisterCallbackGenericService(&door_);
     builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxRequestBytes));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(auth::kMaxRpcProofBytes + 8 * base::kKiB));
     // Otherwise a second server on the same port would start, and share its calls.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     // A compressed request could grow far beyond the limit on its size.
@@ -105,8 +107,15 @@ class ControlServer::Impl {
   uint16_t port() const { return port_; }
 
  private:
+  MethodTable AllMethods() {
+    MethodTable table = services_.Methods();
+    capability_services_.AddTo(&table);
+    return table;
+  }
+
   const Options options_;
   Services services_;
+  CapabilityServices capability_services_;
   Door door_;
   const HandshakeLog handshake_log_;
   std::unique_ptr<grpc::Server> server_;

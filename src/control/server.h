@@ -11,11 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "auth/audit.h"
 #include "auth/rpc_auth.h"
 #include "auth/session_table.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/status.h"
+#include "control/capability_authority.h"
 #include "control/data_plane.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
@@ -49,6 +52,9 @@ class ControlServer {
     store::ObjectStore& store;
     auth::SessionTable& sessions;
     auth::RpcAuthenticator& authenticator;
+    CapabilityAuthority& capabilities;
+    auth::Audit& audit;
+    base::Random& random;
     std::vector<rt::Reactor*> reactors;
     const base::Clock& clock;
     base::Log& log;

@@ -6,20 +6,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "auth/session_exchange.h"
 #include "base/limits.h"
 #include "control/convert.h"
 
 namespace forebay::control {
 
 namespace {
-
-/// What a page holds when the request leaves it open.
-Result<uint32_t> PageLimit(uint32_t asked) {
-  if (asked > base::kMaxListPage) {
-    return Status::InvalidArgument("limit is {}; a page holds at most {}", asked, base::kMaxListPage);
-  }
-  return asked == 0 ? base::kMaxListPage : asked;
-}
 
 uint64_t WholeMs(base::Duration duration) {
   return static_cast<uint64_t>(std::chrono::floor<std::chrono::milliseconds>(duration).count());
@@ -37,12 +30,15 @@ uint64_t ProcessCpuMicroseconds() {
 }  // namespace
 
 Services::Services(const ControlServerOptions& options, store::ObjectStore& store,
-                   auth::SessionTable& sessions, const base::Clock& clock,
+                   auth::SessionTable& sessions, CapabilityAuthority& authority, const base::Clock& clock,
+                   base::Random& random,
                    std::function<size_t()> calls_in_progress, Traffic traffic)
     : options_(options),
       store_(store),
       sessions_(sessions),
+      authority_(authority),
       clock_(clock),
+      random_(random),
       started_(clock.Now()),
       calls_in_progress_(std::move(calls_in_progress)),
       traffic_(std::move(traffic)) {}
@@ -50,37 +46,34 @@ Services::Services(const ControlServerOptions& options, store::ObjectStore& stor
 MethodTable Services::Methods() {
   MethodTable table;
   const auto add = [&]<typename Request, typename Response>(
-                       const char* name, rt::Task<Status> (Services::*handler)(const Caller&, store::Context&,
+                       MethodName name, rt::Task<Status> (Services::*handler)(const Caller&, store::Context&,
                                                                                const Request&, Response&)) {
-    AddMethod<Request, Response>(&table, std::string("/forebay.control.v1.") + name,
-                                 std::bind_front(handler, this));
+    AddMethod<Request, Response>(&table, name, std::bind_front(handler, this));
   };
-  add("Sessions/Open", &Services::OpenSession);
-  add("Sessions/Close", &Services::CloseSession);
-  add("Buckets/Create", &Services::CreateBucket);
-  add("Buckets/Delete", &Services::DeleteBucket);
-  add("Buckets/Get", &Services::GetBucket);
-  add("Buckets/List", &Services::ListBuckets);
-  add("Namespace/List", &Services::ListObjects);
-  add("Namespace/Stat", &Services::StatObject);
-  add("Namespace/Delete", &Services::DeleteObject);
-  add("Admin/Health", &Services::Health);
-  add("Admin/Stats", &Services::Stats);
+  add("/forebay.control.v1.Sessions/Open", &Services::OpenSession);
+  add("/forebay.control.v1.Sessions/Close", &Services::CloseSession);
+  add("/forebay.control.v1.Buckets/Create", &Services::CreateBucket);
+  add("/forebay.control.v1.Buckets/Delete", &Services::DeleteBucket);
+  add("/forebay.control.v1.Buckets/Get", &Services::GetBucket);
+  add("/forebay.control.v1.Buckets/List", &Services::ListBuckets);
+  add("/forebay.control.v1.Namespace/List", &Services::ListObjects);
+  add("/forebay.control.v1.Namespace/Stat", &Services::StatObject);
+  add("/forebay.control.v1.Namespace/Delete", &Services::DeleteObject);
+  add("/forebay.control.v1.Admin/Health", &Services::Health);
+  add("/forebay.control.v1.Admin/Stats", &Services::Stats);
   return table;
 }
 
-rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context&,
+rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context& context,
                                        const pb::OpenSessionRequest& request,
                                        pb::OpenSessionResponse& response) {
   auth::SessionNonce client_nonce;
-  if (request.client_nonce().size() != client_nonce.size()) {
-    co_return Status::InvalidArgument("client_nonce has {} bytes; it has {}", request.client_nonce().size(),
-                                      client_nonce.size());
-  }
-  std::memcpy(client_nonce.data(), request.client_nonce().data(), client_nonce.size());
-  const auth::Credentials& credentials = caller.credentials;
-  FB_CO_ASSIGN(const auth::OpenedSession opened,
-               sessions_.Open(credentials.tenant, caller.rights, credentials.secret, client_nonce));
+  FB_CO_TRY(CopyExactly("client_nonce", request.client_nonce(), client_nonce));
+  Result<auth::OpenedSession> session =
+      caller.secret.has_value()
+          ? sessions_.Open(caller.grant, *caller.secret, client_nonce)
+          : co_await AgreeOnSession(caller, context.reactor, request, client_nonce, response);
+  FB_CO_ASSIGN(const auth::OpenedSession opened, std::move(session));
   response.set_session_id(opened.id);
   response.set_server_nonce(opened.server_nonce.data(), opened.server_nonce.size());
   for (const DataEndpoint& endpoint : options_.data_endpoints) {
@@ -89,7 +82,7 @@ rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context&,
     told.set_address(endpoint.address);
   }
   response.set_expires_in_ms(WholeMs(opened.expiry - clock_.Now()));
-  response.set_tenant(static_cast<uint64_t>(credentials.tenant));
+  response.set_tenant(static_cast<uint64_t>(caller.grant->tenant));
   pb::DataLimits& limits = *response.mutable_limits();
   limits.set_max_batch_items(base::kMaxBatchItems);
   limits.set_max_message_bytes(base::kMaxMessageBytes);
@@ -98,9 +91,38 @@ rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context&,
   co_return Status();
 }
 
+rt::Task<Result<auth::OpenedSession>> Services::AgreeOnSession(const Caller& caller, rt::Reactor& reactor,
+                                                               const pb::OpenSessionRequest& request,
+                                                               const auth::SessionNonce& client_nonce,
+                                                               pb::OpenSessionResponse& response) {
+  auth::ServerShare share{.client_nonce = client_nonce, .tenant = caller.grant->tenant};
+  FB_CO_TRY(CopyExactly("key_share", request.key_share(), share.client_share));
+  if (!auth::IsSignedBy(caller.holder, AsBytes(auth::ClientShareText(client_nonce, share.client_share)),
+                        AsBytes(request.share_signature())))
+    co_return Status::Unauthenticated("the session's key share is not signed by the holder of {}", caller.grant->name);
+  const auth::Secret mine = auth::Secret::Generate(random_);
+  share.server_share = auth::KeyShareOf(mine);
+  FB_CO_ASSIGN(const auth::Secret agreed, auth::Agree(mine, share.client_share));
+  (void)co_await authority_.RememberTime(reactor);  // what expires now stays expired; a full disk must not keep anyone out
+  FB_CO_ASSIGN(auth::OpenedSession opened, sessions_.Open(caller.grant, agreed, client_nonce));
+  share.server_nonce = opened.server_nonce;
+  share.session_id = opened.id;
+  // A capability may have been revoked since the door looked, before the table knew this session.
+  Status good = authority_.CheckGrant(*caller.grant);
+  Result<auth::Signature> signature = good;
+  if (good.ok()) signature = authority_.keys().SignWith(caller.grant->issuer, AsBytes(auth::ServerShareText(share)));
+  if (!signature.ok()) {
+    (void)sessions_.Close(opened.id, caller.grant->tenant);
+    co_return signature.status();
+  }
+  response.set_key_share(share.server_share.data(), share.server_share.size());
+  response.set_share_signature(signature->data(), signature->size());
+  co_return opened;
+}
+
 rt::Task<Status> Services::CloseSession(const Caller& caller, store::Context&,
                                         const pb::CloseSessionRequest& request, pb::CloseSessionResponse&) {
-  co_return sessions_.Close(request.session_id(), caller.credentials.tenant);
+  co_return sessions_.Close(request.session_id(), caller.grant->tenant);
 }
 
 rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,

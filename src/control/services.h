@@ -7,6 +7,8 @@
 
 #include "auth/session_table.h"
 #include "base/clock.h"
+#include "base/random.h"
+#include "control/capability_authority.h"
 #include "control/method.h"
 #include "control/server.h"
 #include "wire/control.pb.h"
@@ -22,7 +24,7 @@ class Services {
   /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
   /// null, are asked by Stats.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
-           const base::Clock& clock, std::function<size_t()> calls_in_progress, Traffic traffic);
+           CapabilityAuthority& authority, const base::Clock& clock, base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -30,6 +32,11 @@ class Services {
  private:
   rt::Task<Status> OpenSession(const Caller& caller, store::Context& context,
                                const pb::OpenSessionRequest& request, pb::OpenSessionResponse& response);
+  /// By a capability: each side signs its share of the key (auth/session_exchange.h).
+  rt::Task<Result<auth::OpenedSession>> AgreeOnSession(const Caller& caller, rt::Reactor& reactor,
+                                                       const pb::OpenSessionRequest& request,
+                                                       const auth::SessionNonce& client_nonce,
+                                                       pb::OpenSessionResponse& response);
   rt::Task<Status> CloseSession(const Caller& caller, store::Context& context,
                                 const pb::CloseSessionRequest& request, pb::CloseSessionResponse& response);
   rt::Task<Status> CreateBucket(const Caller& caller, store::Context& context,
@@ -54,7 +61,9 @@ class Services {
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
   auth::SessionTable& sessions_;
+  CapabilityAuthority& authority_;
   const base::Clock& clock_;
+  base::Random& random_;
   const base::TimePoint started_;
   const std::function<size_t()> calls_in_progress_;
   const Traffic traffic_;

@@ -123,13 +123,13 @@ TEST_F(ServicesTest, BothEndsOfASessionHaveTheSameKey) {
   EXPECT_EQ(session->max_message_bytes, 262'144U);
   EXPECT_EQ(session->max_inline_bytes, 8192U);
   EXPECT_EQ(session->max_chunk_bytes, 1'048'576U);
-  const Result<auth::SessionGrant> grant = sessions_.Bind(session->id);
+  const Result<auth::SessionGrant> grant = sessions_.Bind(session->id, nullptr);
   ASSERT_TRUE(grant.ok());
   EXPECT_TRUE(grant->key == session->key);
-  EXPECT_EQ(grant->tenant, TenantId::kRoot);
-  EXPECT_FALSE(grant->closed());
+  EXPECT_EQ(grant->grant->tenant, TenantId::kRoot);
+  EXPECT_TRUE(grant->state().ok());
   EXPECT_TRUE(client_->CloseSession(session->id).ok());
-  EXPECT_TRUE(grant->closed());
+  EXPECT_EQ(grant->state().code(), Code::kUnavailable);
   EXPECT_EQ(client_->CloseSession(session->id).code(), Code::kNotFound);
 }
 

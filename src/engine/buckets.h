@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "engine/rows.h"
+#include "store/tenancy.h"
 
 namespace forebay::engine {
 
@@ -26,28 +27,32 @@ class BucketTable {
     base::MutexLock lock(mutex_);
     buckets_.erase(name);
   }
-  std::optional<BucketRecord> Find(std::string_view name) const {
+  /// As `tenant` sees it.
+  std::optional<BucketRecord> Find(TenantId tenant, std::string_view name) const {
     base::MutexLock lock(mutex_);
     const auto found = buckets_.find(name);
-    if (found == buckets_.end()) return std::nullopt;
+    if (found == buckets_.end() || !store::Sees(tenant, found->second.info.owner)) return std::nullopt;
     return found->second;
   }
-  /// Only the number: what each request needs. 0 when there is no such bucket.
-  uint64_t IdOf(std::string_view name) const {
+  /// Only the number: what each request needs. 0 when there is no such bucket for `tenant`.
+  uint64_t IdOf(TenantId tenant, std::string_view name) const {
     base::MutexLock lock(mutex_);
     const auto found = buckets_.find(name);
-    return found == buckets_.end() ? 0 : found->second.id;
+    const bool is_there = found != buckets_.end() && store::Sees(tenant, found->second.info.owner);
+    return is_there ? found->second.id : 0;
   }
-  std::vector<BucketRecord> All() const {
+  /// Those that `tenant` is shown, ascending by name.
+  std::vector<store::BucketInfo> List(TenantId tenant) const {
     base::MutexLock lock(mutex_);
-    std::vector<BucketRecord> all;
-    all.reserve(buckets_.size());
-    for (const auto& [name, bucket] : buckets_) all.push_back(bucket);
-    return all;
+    std::vector<store::BucketInfo> infos;
+    for (const auto& [name, bucket] : buckets_)
+      if (store::IsListed(tenant, bucket.info.owner)) infos.push_back(bucket.info);
+    return infos;
   }
+  /// Those that count towards kMaxBuckets.
   size_t size() const {
     base::MutexLock lock(mutex_);
-    return buckets_.size();
+    return buckets_.size() - buckets_.count(store::kSystemBucket);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "engine/writer.h"
 #include "store/checks.h"
 #include "store/conditions.h"
+#include "store/tenancy.h"
 
 namespace forebay::engine {
 namespace {
@@ -148,9 +149,9 @@ Engine::~Engine() = default;
 
 rt::Task<void> Engine::Drain(rt::Reactor& reactor) { co_await core_->gates.Close(reactor); }
 
-Result<uint64_t> Engine::FindBucket(const std::string& name) const {
-  if (const uint64_t id = core_->buckets.IdOf(name); id != 0) return id;
-  FB_TRY(base::CheckBucketName(name));
+Result<uint64_t> Engine::FindBucket(const store::Context& context, const std::string& name) const {
+  if (const uint64_t id = core_->buckets.IdOf(context.tenant, name); id != 0) return id;
+  FB_TRY(store::CheckBucketName(context.tenant, name));
   return store::NoSuchBucket(name);
 }
 
@@ -158,31 +159,29 @@ Result<uint64_t> Engine::FindBucket(const std::string& name) const {
 
 rt::Task<Status> Engine::CreateBucket(const store::Context& context, store::BucketInfo bucket) {
   FB_CO_TRY(store::CheckDeadline(context, "create bucket"));
-  FB_CO_TRY(base::CheckBucketName(bucket.name));
+  FB_CO_TRY(store::CheckNewBucket(context.tenant, &bucket));
   FB_CO_TRY(core_->health());
   co_return co_await Commit(*core_, context, MakeCreateBucket(*core_, std::move(bucket)));
 }
 
 rt::Task<Status> Engine::DeleteBucket(const store::Context& context, std::string name) {
   FB_CO_TRY(store::CheckDeadline(context, "delete bucket"));
-  FB_CO_TRY(FindBucket(name));
+  FB_CO_TRY(FindBucket(context, name));
   FB_CO_TRY(core_->health());
-  co_return co_await Commit(*core_, context, MakeDeleteBucket(*core_, std::move(name)));
+  co_return co_await Commit(*core_, context, MakeDeleteBucket(*core_, context.tenant, std::move(name)));
 }
 
 rt::Task<Result<store::BucketInfo>> Engine::GetBucket(const store::Context& context, std::string name) {
   FB_CO_TRY(store::CheckDeadline(context, "get bucket"));
-  FB_CO_TRY(base::CheckBucketName(name));
-  std::optional<BucketRecord> bucket = core_->buckets.Find(name);
+  FB_CO_TRY(store::CheckBucketName(context.tenant, name));
+  std::optional<BucketRecord> bucket = core_->buckets.Find(context.tenant, name);
   if (!bucket) co_return store::NoSuchBucket(name);
   co_return std::move(bucket->info);
 }
 
 rt::Task<Result<std::vector<store::BucketInfo>>> Engine::ListBuckets(const store::Context& context) {
   FB_CO_TRY(store::CheckDeadline(context, "list buckets"));
-  std::vector<store::BucketInfo> infos;
-  for (BucketRecord& bucket : core_->buckets.All()) infos.push_back(std::move(bucket.info));
-  co_return infos;
+  co_return core_->buckets.List(context.tenant);
 }
 
 // ---- objects ----
@@ -204,7 +203,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store:
                                                                     store::Condition condition) {
   FB_CO_TRY(store::CheckDeadline(context, "open"));
   FB_CO_TRY(base::CheckKey(key));
-  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   EpochSet::Guard guard = core_->epochs.Enter();  // before the lookup: what it finds stays readable
   Result<ObjectStatePtr> state = co_await Find(context, id, key);
   if (!state.ok()) co_return state.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
@@ -219,7 +218,7 @@ rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, 
                                                  std::string key) {
   FB_CO_TRY(store::CheckDeadline(context, "stat"));
   FB_CO_TRY(base::CheckKey(key));
-  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   if (const ObjectCache::Found found = core_->cache.Lookup(id, key); found.state != nullptr)
     co_return found.state->info;
   Core& core = *core_;
@@ -252,7 +251,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::
                                                                    store::PutOptions options) {
   FB_CO_TRY(store::CheckDeadline(context, "put"));
   FB_CO_TRY(store::CheckPut(key, options));
-  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   FB_CO_TRY(core_->health());
   if (options.size_bytes && *options.size_bytes > core_->allocator.capacity_bytes())
     co_return Status::ResourceExhausted(
@@ -267,7 +266,7 @@ rt::Task<Result<store::ListPage>> Engine::List(const store::Context& context, st
                                                store::ListOptions options) {
   FB_CO_TRY(store::CheckDeadline(context, "list"));
   FB_CO_TRY(store::CheckListOptions(options));
-  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   Core& core = *core_;
   co_return co_await rt::Offload(context.reactor, *core.pool, [&core, id, options = std::move(options)] {
     return ListObjects(*core.meta, id, options);
@@ -278,7 +277,7 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
                                 store::Condition condition) {
   FB_CO_TRY(store::CheckDeadline(context, "delete"));
   FB_CO_TRY(base::CheckKey(key));
-  FB_CO_ASSIGN(const uint64_t id, FindBucket(bucket));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   FB_CO_TRY(core_->health());
   co_return co_await Commit(*core_, context,
                             MakeDelete(*core_, std::move(bucket), id, std::move(key), std::move(condition)));

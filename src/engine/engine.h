@@ -90,7 +90,7 @@ class Engine final : public store::ObjectStore {
   Engine(std::unique_ptr<Devices> devices, std::unique_ptr<Core> core)
       : devices_(std::move(devices)), core_(std::move(core)) {}
 
-  Result<uint64_t> FindBucket(const std::string& name) const;
+  Result<uint64_t> FindBucket(const store::Context& context, const std::string& name) const;
   /// Null when there is no such object.
   rt::Task<Result<ObjectStatePtr>> Find(const store::Context& context, uint64_t bucket,
                                         const std::string& key);

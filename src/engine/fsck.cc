@@ -88,6 +88,7 @@ class Checker {
   std::optional<Uuid> store_;
   Counters counters_;
   std::map<uint64_t, std::string> buckets_;          // by id
+  uint64_t system_bucket_ = 0;
   std::vector<Extent> extents_;                      // ascending by id
   std::vector<uint64_t> inline_versions_;            // of objects
   std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented versions
@@ -138,7 +139,11 @@ Status Checker::CheckBuckets() {
   return ForEach(Family::kBuckets, [&](std::string_view name, std::string_view value) {
     const Result<BucketRecord> bucket = DecodeBucket(name, value);
     if (!bucket.ok()) return Error(bucket.error());
-    ++report_.buckets;
+    if (bucket->info.owner == TenantId::kSystem) {
+      system_bucket_ = bucket->id;
+    } else {
+      ++report_.buckets;
+    }
     if (bucket->id >= counters_.next_bucket)
       Error("bucket `{}` has number {}, which was not given out", name, bucket->id);
     const auto [other, is_new] = buckets_.emplace(bucket->id, name);
@@ -222,8 +227,10 @@ Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
     Error("object `{}`: {}", name, version.error().message());
     return {};
   }
-  ++report_.objects;
-  report_.object_bytes += version->record.size_bytes;
+  if (key->bucket != system_bucket_) {
+    ++report_.objects;
+    report_.object_bytes += version->record.size_bytes;
+  }
   if (version->record.storage == Storage::kInline) return CheckInline(name, *version);
   const Result<std::vector<Piece>> pieces = PiecesOf(*version);
   if (pieces.ok()) {

@@ -27,7 +27,7 @@ struct FsckOptions {
 struct FsckReport {
   std::vector<std::string> errors;
   uint64_t error_count = 0;
-  uint64_t buckets = 0;
+  uint64_t buckets = 0;  // without the server's own and what is in it
   uint64_t objects = 0;  // current versions
   uint64_t object_bytes = 0;
   uint64_t extents = 0;

@@ -5,6 +5,7 @@
 
 #include "engine/engine_fixture.h"
 #include "engine/rows.h"
+#include "store/system_records.h"
 
 namespace forebay::engine {
 namespace {
@@ -55,6 +56,22 @@ TEST_F(FsckTest, AStoreThatWasUsedIsClean) {
   EXPECT_EQ(report.object_bytes, 14 + 300'000 + (65U << 20));
   EXPECT_EQ(report.verified_bytes, 300'000 + (65U << 20));
   EXPECT_EQ(report.capacity_bytes, 127 * base::kMiB);
+}
+
+TEST_F(FsckTest, TheServersOwnRecordsAreCheckedAndNotCounted) {
+  twins_.Reopen();
+  store::SystemRecords records(twins_.engine());
+  ASSERT_TRUE(twins_.Run(records.Open(twins_.reactor())).ok());
+  ASSERT_TRUE(twins_.Run(records.Put(twins_.reactor(), "tenant/3", Bytes(100), {})).ok());
+  twins_.Close();
+  const FsckReport report = Check(true);
+  EXPECT_TRUE(report.clean()) << Errors(true);
+  EXPECT_EQ(report.buckets, 1U);
+  EXPECT_EQ(report.objects, 3U);
+  EXPECT_EQ(report.object_bytes, 14 + 300'000 + (65U << 20));
+  const auto last = twins_.media()->First(Family::kInline, FirstRow(Family::kInline).first + '\0', {});
+  Set(Family::kInline, last->first, std::nullopt);
+  EXPECT_EQ(Errors(), "object `_forebay/tenant/3` has no content: its row is missing\n");
 }
 
 TEST_F(FsckTest, FindsAUnitThatNothingUses) {

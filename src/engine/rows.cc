@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/codec.h"
 #include "base/limits.h"
+#include "store/tenancy.h"
 
 namespace forebay::engine {
 namespace {
@@ -326,7 +327,7 @@ Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value)
   record.info.created = base::WallTime(base::Duration(static_cast<int64_t>(decoder.U64())));
   const bool sane = (flags & ~kVersionedFlag) == 0 && record.id != 0 &&
                     bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) &&
-                    base::CheckBucketName(name).ok();
+                    store::CheckBucketName(record.info.owner, name).ok();
   if (!sane) decoder.Fail();
   FB_TRY(Finish(decoder, row));
   return record;

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "store/checks.h"
 #include "store/conditions.h"
+#include "store/tenancy.h"
 
 namespace forebay::engine {
 namespace {
@@ -269,7 +270,7 @@ class CreateBucketTransaction final : public meta::Transaction {
     FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kBuckets, name));
     if (row) return Status::AlreadyExists("bucket `{}` exists already", name);
     // Members of one group may pass the limit together, by at most the size of a group.
-    if (core_.buckets.size() >= base::kMaxBuckets)
+    if (store::CountsAsBucket(bucket_.info.owner) && core_.buckets.size() >= base::kMaxBuckets)
       return Status::ResourceExhausted("there are {} buckets already, which is the limit: delete some first",
                                        base::kMaxBuckets);
     bucket_.id = core_.commits->NextBucket();
@@ -291,12 +292,14 @@ class CreateBucketTransaction final : public meta::Transaction {
 
 class DeleteBucketTransaction final : public meta::Transaction {
  public:
-  DeleteBucketTransaction(Core& core, std::string name) : core_(core), name_(std::move(name)) {}
+  DeleteBucketTransaction(Core& core, TenantId tenant, std::string name)
+      : core_(core), tenant_(tenant), name_(std::move(name)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kBuckets, name_));
     if (!row) return store::NoSuchBucket(name_);
     FB_ASSIGN(const BucketRecord bucket, DecodeBucket(name_, *row));
+    if (!store::Sees(tenant_, bucket.info.owner)) return store::NoSuchBucket(name_);
     const std::string prefix = BucketPrefix(bucket.id);
     FB_ASSIGN(const auto object, view.First(Family::kObjects, prefix, PrefixEnd(prefix)));
     if (object)
@@ -314,6 +317,7 @@ class DeleteBucketTransaction final : public meta::Transaction {
 
  private:
   Core& core_;
+  const TenantId tenant_;
   const std::string name_;
   bool prepared_ = false;
 };
@@ -334,8 +338,8 @@ std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInf
   return std::make_unique<CreateBucketTransaction>(core, std::move(info));
 }
 
-std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, std::string name) {
-  return std::make_unique<DeleteBucketTransaction>(core, std::move(name));
+std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, TenantId tenant, std::string name) {
+  return std::make_unique<DeleteBucketTransaction>(core, tenant, std::move(name));
 }
 
 }  // namespace forebay::engine

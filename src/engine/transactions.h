@@ -48,6 +48,6 @@ std::unique_ptr<meta::Transaction> MakePut(Core& core, PutRequest request, PutOu
 std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,
                                               std::string key, store::Condition condition);
 std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInfo info);
-std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, std::string name);
+std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, TenantId tenant, std::string name);
 
 }  // namespace forebay::engine

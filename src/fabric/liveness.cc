@@ -10,6 +10,11 @@ void Liveness::Arrived(base::TimePoint now, bool outstanding) {
   waiting_since_ = outstanding ? now : base::kNever;
 }
 
+void Liveness::Moved(base::TimePoint now) {
+  last_arrival_ = now;
+  if (waiting_since_ != base::kNever) waiting_since_ = now;
+}
+
 bool Liveness::Sent(base::TimePoint now) {
   if (waiting_since_ != base::kNever) return false;
   waiting_since_ = now;

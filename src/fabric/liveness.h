@@ -18,6 +18,9 @@ class Liveness {
 
   /// Anything came. `outstanding`: answers to transfers of ours are still owed.
   void Arrived(base::TimePoint now, bool outstanding);
+  /// A transfer of ours was carried out, by the peer's device: whatever its program owes us may still be on its way behind
+  /// others, so its time begins anew.
+  void Moved(base::TimePoint now);
   /// Something that the peer should react to goes out (not: probes and answers to them). True when Check is now due
   /// earlier than it said.
   bool Sent(base::TimePoint now);

@@ -57,6 +57,26 @@ TEST(LivenessTest, OutstandingTransfersKeepTheShortLimit) {
   EXPECT_EQ(liveness.Check(At(9000)).verdict, Verdict::kSilent);
 }
 
+TEST(LivenessTest, ATransferThatWasCarriedOutBeginsTheTimeAnew) {
+  Liveness liveness = Fresh();
+  liveness.Sent(At(0));
+  EXPECT_EQ(liveness.Check(At(2500)).verdict, Verdict::kProbe);
+  liveness.Moved(At(4000));
+  EXPECT_EQ(liveness.Check(At(5000)).verdict, Verdict::kAlive);
+  EXPECT_EQ(liveness.Check(At(6500)).verdict, Verdict::kProbe);
+  EXPECT_EQ(liveness.Check(At(8999)).verdict, Verdict::kAlive);
+  EXPECT_EQ(liveness.Check(At(9000)).verdict, Verdict::kSilent);
+}
+
+TEST(LivenessTest, ATransferThatWasCarriedOutAwaitsNothing) {
+  Liveness liveness = Fresh();
+  liveness.Moved(At(1000));
+  EXPECT_EQ(liveness.Check(At(5999)).verdict, Verdict::kAlive);
+  EXPECT_EQ(liveness.Check(At(6000)).verdict, Verdict::kProbe);
+  EXPECT_EQ(liveness.Check(At(15999)).verdict, Verdict::kProbe);
+  EXPECT_EQ(liveness.Check(At(16000)).verdict, Verdict::kAlive);
+}
+
 TEST(LivenessTest, NobodyIsGivenUpUnaskedWhenWeDidNotRunForAWhile) {
   Liveness liveness = Fresh();
   liveness.Sent(At(0));

@@ -174,6 +174,7 @@ void OfiConnection::OnTransferred(uint16_t index, const Status& status) {
   op.registrations.clear();
   posted_bytes_ -= op.bytes;
   link_->ReturnOp(index);
+  if (status.ok()) liveness_.Moved(reactor_.Now());
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   Job& job = found->second;

@@ -33,8 +33,8 @@ void TurnRegistrationCacheOff() {
   });
 }
 
-InfoHandle Hints(const std::string& provider) {
-  InfoHandle hints(fi_allocinfo());
+InfoHandle Hints(const OfiCalls& calls, const std::string& provider) {
+  InfoHandle hints = calls.NewInfo();
   if (hints == nullptr) return hints;
   hints->caps = FI_MSG | FI_RMA;
   hints->mode = FI_RX_CQ_DATA;  // nobody rightful sends such data
@@ -60,11 +60,15 @@ Status NoProvider(const std::string& provider) {
 
 void FidClose::Close(fid* object) { fi_close(object); }
 
-void InfoFree::operator()(fi_info* info) const { fi_freeinfo(info); }
+// Rare enough to ask for the functions anew: whoever has such an error has the library loaded.
+std::string OfiErrorText(int error) {
+  const Result<OfiCalls> calls = OfiCalls::Load();
+  return calls.ok() ? calls->strerror(error) : fmt::format("error {}", error);
+}
 
 Status FromOfiError(int error, std::string_view what) {
   if (error < FI_ERRNO_OFFSET) return Status::FromErrno(error, what);
-  return Status::Unavailable("{}: {}", what, fi_strerror(error));
+  return Status::Unavailable("{}: {}", what, OfiErrorText(error));
 }
 
 Result<std::shared_ptr<OfiLibrary>> OfiLibrary::Open(std::string provider) {
@@ -72,7 +76,8 @@ Result<std::shared_ptr<OfiLibrary>> OfiLibrary::Open(std::string provider) {
     return Status::InvalidArgument("the ofi fabric has no provider `{}`: verbs or tcp", provider);
   }
   TurnRegistrationCacheOff();
-  std::shared_ptr<OfiLibrary> library(new OfiLibrary(std::move(provider)));
+  FB_ASSIGN(const OfiCalls calls, OfiCalls::Load());
+  std::shared_ptr<OfiLibrary> library(new OfiLibrary(std::move(provider), calls));
   FB_TRY(library->CheckRegistrations());
   return library;
 }
@@ -93,7 +98,7 @@ Result<InfoHandle> OfiLibrary::ForListen(const rt::SocketAddress& at) const {
 }
 
 Result<InfoHandle> OfiLibrary::Ask(const rt::SocketAddress* address, bool listen) const {
-  const InfoHandle hints = Hints(provider_);
+  const InfoHandle hints = Hints(calls_, provider_);
   if (hints == nullptr || hints->fabric_attr->prov_name == nullptr)
     return Status::ResourceExhausted("no memory");
   std::string host, service;
@@ -104,13 +109,13 @@ Result<InfoHandle> OfiLibrary::Ask(const rt::SocketAddress* address, bool listen
   }
   fi_info* found = nullptr;
   const int error =
-      fi_getinfo(kApiVersion, address == nullptr ? nullptr : host.c_str(),
-                 address == nullptr ? nullptr : service.c_str(),
-                 address == nullptr ? 0 : FI_NUMERICHOST | (listen ? FI_SOURCE : 0), hints.get(), &found);
+      calls_.getinfo(kApiVersion, address == nullptr ? nullptr : host.c_str(),
+                     address == nullptr ? nullptr : service.c_str(),
+                     address == nullptr ? 0 : FI_NUMERICHOST | (listen ? FI_SOURCE : 0), hints.get(), &found);
   if (error != 0 && error != -FI_ENODATA) {
     return FromOfiError(-error, address == nullptr ? "look for " + provider_ : address->ToString());
   }
-  return InfoHandle(found);
+  return calls_.Own(found);
 }
 
 Result<InfoHandle> OfiLibrary::Find(const rt::SocketAddress* address, bool listen) const {
@@ -118,7 +123,7 @@ Result<InfoHandle> OfiLibrary::Find(const rt::SocketAddress* address, bool liste
   for (const fi_info* info = list.get(); info != nullptr; info = info->next) {
     // A layered provider ("verbs;ofi_rxm") is not what was asked for.
     if (info->fabric_attr->prov_name != provider_) continue;
-    InfoHandle copy(fi_dupinfo(info));
+    InfoHandle copy = calls_.Copy(*info);
     if (copy == nullptr) return Status::ResourceExhausted("no memory");
     return copy;
   }
@@ -148,7 +153,7 @@ Result<fid_fabric*> OfiLibrary::FabricOf(const fi_info& info) {
   FidHandle<fid_fabric>& entry = fabrics_[info.fabric_attr->name];
   if (entry == nullptr) {
     fid_fabric* fabric = nullptr;
-    const int error = fi_fabric(info.fabric_attr, &fabric, nullptr);
+    const int error = calls_.fabric(info.fabric_attr, &fabric, nullptr);
     if (error != 0) return FromOfiError(-error, "open libfabric's fabric");
     entry.reset(fabric);
   }

@@ -14,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
+#include "fabric/ofi_calls.h"
 #include "rt/address.h"
 
 // NOLINTBEGIN(readability-identifier-naming): libfabric's names
@@ -22,10 +23,8 @@ struct fid_cq;
 struct fid_domain;
 struct fid_ep;
 struct fid_eq;
-struct fid_fabric;
 struct fid_mr;
 struct fid_pep;
-struct fi_info;
 // NOLINTEND(readability-identifier-naming)
 
 namespace forebay::fabric {
@@ -40,11 +39,6 @@ struct FidClose {
 };
 template <typename T>
 using FidHandle = std::unique_ptr<T, FidClose>;
-
-struct InfoFree {
-  void operator()(fi_info* info) const;
-};
-using InfoHandle = std::unique_ptr<fi_info, InfoFree>;
 
 /// Where providers differ.
 struct OfiTraits {
@@ -63,11 +57,12 @@ struct OfiTraits {
 
 class OfiLibrary {
  public:
-  /// `provider` is "verbs" or "tcp". Unavailable, with the way out, when libfabric has no such provider or no
-  /// device for it; FailedPrecondition when it would keep registrations alive on its own.
+  /// `provider` is "verbs" or "tcp". Unavailable, with the way out, when there is no libfabric, or it has no
+  /// such provider or no device for it; FailedPrecondition when it would keep registrations alive on its own.
   static Result<std::shared_ptr<OfiLibrary>> Open(std::string provider);
 
   const std::string& provider() const { return provider_; }
+  const OfiCalls& calls() const { return calls_; }
   /// Addresses of this machine's devices, without ports: "10.9.0.1".
   Result<std::vector<std::string>> Addresses() const;
   /// Blocks for as long as the provider looks for a route.
@@ -78,18 +73,20 @@ class OfiLibrary {
   static OfiTraits TraitsOf(const fi_info& info);
 
  private:
-  explicit OfiLibrary(std::string provider) : provider_(std::move(provider)) {}
+  OfiLibrary(std::string provider, const OfiCalls& calls) : provider_(std::move(provider)), calls_(calls) {}
   /// All that libfabric finds, layered providers included; `address` may be null.
   Result<InfoHandle> Ask(const rt::SocketAddress* address, bool listen) const;
   Result<InfoHandle> Find(const rt::SocketAddress* address, bool listen) const;
   Status CheckRegistrations();
 
   const std::string provider_;
+  const OfiCalls calls_;
   base::Mutex mutex_;
   std::map<std::string, FidHandle<fid_fabric>> fabrics_ FB_GUARDED_BY(mutex_);  // by libfabric's name
 };
 
-/// `error` is positive, of fi_errno.
+/// Both: `error` is positive, of fi_errno.
+std::string OfiErrorText(int error);
 Status FromOfiError(int error, std::string_view what);
 
 }  // namespace forebay::fabric

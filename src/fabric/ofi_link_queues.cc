@@ -121,7 +121,7 @@ void OfiLink::CollectError() {
     char text[128] = "";
     const char* said =
         fi_cq_strerror(completions_.get(), entry.prov_errno, entry.err_data, text, sizeof(text));
-    status = Status::Unavailable("the connection broke: {} ({})", fi_strerror(entry.err),
+    status = Status::Unavailable("the connection broke: {} ({})", OfiErrorText(entry.err),
                                  said == nullptr ? "" : said);
   }
   OfiOp* op = OpAt(entry.op_context);

@@ -91,7 +91,8 @@ rt::Task<Result<std::unique_ptr<Endpoint>>> OfiListener::Accept(rt::Reactor& hom
     // Whatever the new owner posts comes after this.
     home.Post([started = connection.get()] { started->Start(); });
   }
-  co_return std::unique_ptr<Endpoint>(std::make_unique<ConnectionEndpoint<OfiConnection>>(std::move(connection)));
+  co_return std::unique_ptr<Endpoint>(
+      std::make_unique<ConnectionEndpoint<OfiConnection>>(std::move(connection)));
 }
 
 rt::Task<void> OfiListener::Close() {
@@ -141,7 +142,7 @@ std::optional<OfiListener::Request> OfiListener::NextRequest() {
   if (size <= 0) return std::nullopt;
   if (kind != FI_CONNREQ) return Request{};
   const auto* entry = reinterpret_cast<const fi_eq_cm_entry*>(space);
-  Request request{InfoHandle(entry->info), {}};
+  Request request{domains_.library()->calls().Own(entry->info), {}};
   const size_t used = std::min(static_cast<size_t>(size), sizeof(space));
   request.hello.assign(space + sizeof(fi_eq_cm_entry), space + std::max(used, sizeof(fi_eq_cm_entry)));
   return request;

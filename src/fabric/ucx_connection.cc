@@ -31,6 +31,7 @@ UcxConnection::UcxConnection(rt::Reactor& reactor, UcxGreeted greeted, const End
       expiry_timer_(reactor),
       peer_regions_(greeted.peer_max_regions),
       transfers_(reactor, limits_.max_transfers, life_),
+      device_room_(reactor, kUcxDeviceBytes),
       landed_(reactor),
       tally_sent_(reactor),
       window_(reactor, window_bytes_),

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "fabric/fabric.h"
 #include "fabric/liveness.h"
 #include "fabric/region_table.h"
@@ -26,6 +27,11 @@
 #include "rt/timer.h"
 
 namespace forebay::fabric {
+
+/// What one connection gives to the device at a time of its transfers. Frames go in order with them, an
+/// answer to a probe too: what is before it must be moved well within `dead_after`, over slow devices as
+/// well.
+constexpr size_t kUcxDeviceBytes = 4 * base::kMiB;
 
 /// A connection whose HELLOs are exchanged, on no reactor.
 struct UcxGreeted {
@@ -70,6 +76,7 @@ class UcxConnection final : private UcxSink {
     UcxConnection& connection;
     const uint64_t id;
     const uint64_t region;
+    rt::Units room;                    // of device_room_
     std::vector<base::Buffer> source;  // of a write
     uint64_t length = 0;
     bool read = false;
@@ -93,16 +100,18 @@ class UcxConnection final : private UcxSink {
   /// Fails when the peer leaves more unanswered than it may, or breaks region rules too often.
   Status CheckConduct() const;
 
+  /// Waits until the device may be given that much more.
+  rt::Task<Result<rt::Units>> Room(uint64_t length, base::TimePoint deadline);
   /// A transfer that this side may not start, or need not: the owner judges it.
   void Ask(const Transfer& transfer, uint64_t key);
   /// The region, when the device can be let loose on it.
   PeerRegions::Region* Usable(const Transfer& transfer, uint64_t key);
   /// Ends a transfer whose owner allowed it while this side holds the offer to be over.
   Status Untold(Transfer* transfer);
-  void LaunchWrite(const Transfer& transfer, uint64_t key, PeerRegions::Region& region,
+  void LaunchWrite(const Transfer& transfer, uint64_t key, PeerRegions::Region& region, rt::Units room,
                    std::vector<base::Buffer> data);
-  void LaunchRead(const Transfer& transfer, uint64_t key, PeerRegions::Region& region);
-  Flight& Launch(const Transfer& transfer, uint64_t key, PeerRegions::Region& region);
+  void LaunchRead(const Transfer& transfer, uint64_t key, PeerRegions::Region& region, rt::Units room);
+  Flight& Launch(const Transfer& transfer, uint64_t key, PeerRegions::Region& region, rt::Units room);
   void OnPart(Flight& flight, ucs_status_t result);
   void OnLanded(const Flight& flight);
   /// Suspends until the device has let go of the transfer's memory; closes the connection if that takes too
@@ -142,6 +151,7 @@ class UcxConnection final : private UcxSink {
   base::TimePoint next_expiry_ = base::kNever;  // what the timer is armed for
   PeerRegions peer_regions_;
   TransferTable transfers_;
+  rt::Semaphore device_room_;
   std::unordered_map<uint64_t, Flight> flights_;
   rt::Event landed_;            // set and reset at once: some flight ended
   uint64_t tally_written_ = 0;  // of ours, not yet told

@@ -133,10 +133,15 @@ TEST_P(UcxProcessTest, IdleEndpointsUseNoProcessorTime) {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
   };
-  std::this_thread::sleep_for(milliseconds(200));  // for what the round trip left to do
-  const auto before = used();
-  std::this_thread::sleep_for(seconds(2));
-  EXPECT_LT(used() - before, milliseconds(20));
+  // An emulated machine that waits for a core counts that as used, and what the round trip left to do may
+  // take a while: one quiet second of several is enough, since endpoints that are not idle use all of them.
+  auto least = std::chrono::nanoseconds::max();
+  for (int i = 0; i < 5 && least >= milliseconds(10); ++i) {
+    const auto before = used();
+    std::this_thread::sleep_for(seconds(1));
+    least = std::min<std::chrono::nanoseconds>(least, used() - before);
+  }
+  EXPECT_LT(least, milliseconds(10));
   RoundTrip();
 }
 

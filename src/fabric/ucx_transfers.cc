@@ -21,22 +21,25 @@ rt::Task<Status> UcxConnection::Write(RegionToken remote, uint64_t offset, std::
   FB_CO_ASSIGN(const auto holder, gate_.Enter());
   const uint64_t length = TotalSize(data);
   FB_CO_TRY(CheckTransferSize(length, limits_));
+  FB_CO_ASSIGN(rt::Units room, co_await Room(length, deadline));
   auto begun = co_await transfers_.Begin(Transfer::Kind::kWrite, offset, length, deadline);
   if (!state_.ok()) co_return state_;
   FB_CO_ASSIGN(Transfer * transfer, std::move(begun));
   PeerRegions::Region* region = Usable(*transfer, remote.key);
   if (region == nullptr) {
+    room = {};
     Ask(*transfer, remote.key);
     const Status answer = co_await transfers_.Finish(transfer, deadline);
     if (!answer.ok() || length == 0) co_return answer;
     // Allowed: the offer came with the answer, which it was sent before.
+    FB_CO_ASSIGN(room, co_await Room(length, deadline));
     begun = co_await transfers_.Begin(Transfer::Kind::kWrite, offset, length, deadline);
     if (!state_.ok()) co_return state_;
     FB_CO_ASSIGN(transfer, std::move(begun));
     region = Usable(*transfer, remote.key);
     if (region == nullptr) co_return Untold(transfer);
   }
-  LaunchWrite(*transfer, remote.key, *region, std::move(data));
+  LaunchWrite(*transfer, remote.key, *region, std::move(room), std::move(data));
   co_return co_await transfers_.Finish(transfer, deadline);
 }
 
@@ -45,14 +48,17 @@ rt::Task<Status> UcxConnection::Read(RegionToken remote, uint64_t offset, Mutabl
   FB_CO_TRY(state_);
   FB_CO_ASSIGN(const auto holder, gate_.Enter());
   FB_CO_TRY(CheckTransferSize(data.size(), limits_));
+  FB_CO_ASSIGN(rt::Units room, co_await Room(data.size(), deadline));
   auto begun = co_await transfers_.Begin(Transfer::Kind::kRead, offset, data.size(), deadline);
   if (!state_.ok()) co_return state_;
   FB_CO_ASSIGN(Transfer * transfer, std::move(begun));
   PeerRegions::Region* region = Usable(*transfer, remote.key);
   if (region == nullptr) {
+    room = {};
     Ask(*transfer, remote.key);
     const Status answer = co_await transfers_.Finish(transfer, deadline);
     if (!answer.ok() || data.empty()) co_return answer;
+    FB_CO_ASSIGN(room, co_await Room(data.size(), deadline));
     begun = co_await transfers_.Begin(Transfer::Kind::kRead, offset, data.size(), deadline);
     if (!state_.ok()) co_return state_;
     FB_CO_ASSIGN(transfer, std::move(begun));
@@ -61,10 +67,21 @@ rt::Task<Status> UcxConnection::Read(RegionToken remote, uint64_t offset, Mutabl
   }
   const uint64_t id = transfer->id;
   transfer->destination = data;
-  LaunchRead(*transfer, remote.key, *region);
+  LaunchRead(*transfer, remote.key, *region, std::move(room));
   const Status status = co_await transfers_.Finish(transfer, deadline);
   if (!status.ok()) co_await AwaitLanding(id);
   co_return status;
+}
+
+rt::Task<Result<rt::Units>> UcxConnection::Room(uint64_t length, base::TimePoint deadline) {
+  const size_t bytes = std::min<uint64_t>(length, kUcxDeviceBytes);
+  const bool acquired = co_await device_room_.Acquire(bytes, {&life_, deadline});
+  rt::Units room;
+  if (acquired) room = rt::Units(device_room_, bytes);
+  FB_CO_TRY(state_);
+  if (!acquired)
+    co_return Status::DeadlineExceeded("the deadline passed before the device had moved what was before it");
+  co_return room;
 }
 
 PeerRegions::Region* UcxConnection::Usable(const Transfer& transfer, uint64_t key) {
@@ -93,8 +110,9 @@ void UcxConnection::Ask(const Transfer& transfer, uint64_t key) {
 }
 
 UcxConnection::Flight& UcxConnection::Launch(const Transfer& transfer, uint64_t key,
-                                             PeerRegions::Region& region) {
+                                             PeerRegions::Region& region, rt::Units room) {
   Flight& flight = flights_.try_emplace(transfer.id, *this, transfer.id, key).first->second;
+  flight.room = std::move(room);
   flight.length = transfer.length;
   flight.read = transfer.kind == Transfer::Kind::kRead;
   ++region.flights;
@@ -103,8 +121,8 @@ UcxConnection::Flight& UcxConnection::Launch(const Transfer& transfer, uint64_t 
 }
 
 void UcxConnection::LaunchWrite(const Transfer& transfer, uint64_t key, PeerRegions::Region& region,
-                                std::vector<base::Buffer> data) {
-  Flight& flight = Launch(transfer, key, region);
+                                rt::Units room, std::vector<base::Buffer> data) {
+  Flight& flight = Launch(transfer, key, region, std::move(room));
   flight.source = std::move(data);
   uint64_t at = region.base + transfer.offset;
   for (const base::Buffer& buffer : flight.source) {
@@ -122,8 +140,9 @@ void UcxConnection::LaunchWrite(const Transfer& transfer, uint64_t key, PeerRegi
   OnPart(flight, UCS_OK);
 }
 
-void UcxConnection::LaunchRead(const Transfer& transfer, uint64_t key, PeerRegions::Region& region) {
-  Flight& flight = Launch(transfer, key, region);
+void UcxConnection::LaunchRead(const Transfer& transfer, uint64_t key, PeerRegions::Region& region,
+                               rt::Units room) {
+  Flight& flight = Launch(transfer, key, region, std::move(room));
   ++flight.parts;
   const ucs_status_t started =
       channel_->Get(transfer.destination, region.base + transfer.offset, region.key, flight);
@@ -148,6 +167,7 @@ void UcxConnection::OnLanded(const Flight& flight) {
           false);
     return;
   }
+  liveness_.Moved(reactor_.Now());
   if (peer_regions_.Land(flight.region)) GiveUp(flight.region);
   ++(flight.read ? stats_.reads : stats_.writes);
   (flight.read ? stats_.bytes_read : stats_.bytes_written) += flight.length;

@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "meta/crash_file_system.h"
 #include "meta/rocks_meta_store.h"
+#include "meta/temporary_directory.h"
 #include "meta/test_transactions.h"
 #include "rt/reactor.h"
 #include "rt/when_all.h"
@@ -30,8 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path Scratch() {
-  const fs::path base = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path();
-  return base / fmt::format("forebay-crash-{}", ::getpid());
+  return FastScratch() / fmt::format("forebay-crash-{}", ::getpid());
 }
 
 std::string ReadFile(const fs::path& path) {

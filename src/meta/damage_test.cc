@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "meta/rocks_meta_store.h"
 #include "meta/rocks_options.h"
+#include "meta/temporary_directory.h"
 #include "meta/test_transactions.h"
 #include "rt/reactor.h"
 
@@ -37,9 +38,6 @@ void WriteFile(const fs::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
-/// Damage needs thousands of openings: in memory where there is any.
-fs::path ScratchBase() { return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path(); }
-
 using Content = std::map<std::pair<size_t, std::string>, std::string>;
 
 /// A store with tables on two levels of age and two live logs, as a kill leaves it, and what is in it.
@@ -52,7 +50,7 @@ class Original {
     WriteLogs();
   }
   ~Original() { fs::remove_all(path()); }
-  static fs::path path() { return ScratchBase() / fmt::format("forebay-damage-{}", ::getpid()); }
+  static fs::path path() { return FastScratch() / fmt::format("forebay-damage-{}", ::getpid()); }
   static fs::path store() { return path() / "original"; }
   static fs::path copy() { return path() / "copy"; }
 

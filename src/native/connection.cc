@@ -16,14 +16,34 @@ base::Duration TimeLeft(const wire::Header& header, base::Duration cap) {
   return header.deadline_us == 0 ? cap : std::min<base::Duration>(asked, cap);
 }
 
+/// The policy's row of each type; the build has made sure that there is one (auth/policy.cc).
+const auth::PolicyRow& RowOf(wire::Type type) {
+  static const auto kRows = [] {
+    std::array<auth::PolicyRow, 16> rows{};
+    for (uint8_t number = 1; wire::IsKnown(static_cast<wire::Type>(number)); ++number)
+      rows[number] = *auth::FindPolicy(fmt::format("data/{}", wire::TypeName(static_cast<wire::Type>(number))));
+    return rows;
+  }();
+  return kRows[static_cast<size_t>(type)];
+}
+
 }  // namespace
+
+struct Connection::Watch {
+  Connection* connection;  // null once it is gone; touched on its reactor only
+};
 
 Connection::Connection(Services services, std::unique_ptr<fabric::Endpoint> endpoint)
     : services_(services),
       endpoint_(std::move(endpoint)),
+      expiry_(services_.reactor),
       gate_(services_.reactor),
       streams_(services_.reactor, services_.busy, services_.options.stream_idle,
                services_.options.max_streams) {}
+
+Connection::~Connection() {
+  if (watch_ != nullptr) watch_->connection = nullptr;
+}
 
 rt::Task<void> Connection::Run() {
   const Status end = co_await Serve();
@@ -57,9 +77,9 @@ rt::Task<Status> Connection::Serve() {
   for (;;) {
     Result<Bytes> message = co_await endpoint_->Receive();
     if (!message.ok()) co_return message.status();
-    if (grant_->closed()) co_return Status::Unavailable("the session was closed");
+    FB_CO_TRY(grant_->state());
     FB_CO_ASSIGN(const wire::MessageView view, Verify(*message, *mac_, grant_->id));
-    Status refused = CheckAllowed(view.header);
+    Status refused = CheckAdmissible(view.header);
     if (refused.ok()) refused = Start(std::move(*message), view);
     // Sent from here, so that a peer that floods us and takes no replies is not read from either.
     if (!refused.ok()) (void)co_await ReplyError(view.header, refused);
@@ -76,17 +96,13 @@ rt::Task<Status> Connection::Greet() {
   FB_CO_ASSIGN(const wire::MessageView view, Verify(*message, mac, session));
   if (view.header.type != wire::Type::kHello)
     co_return Status::Unauthenticated("a {} came before Hello", wire::TypeName(view.header.type));
-  if (view.header.tenant != found.tenant)
+  if (view.header.tenant != found.grant->tenant)
     co_return Status::Unauthenticated("a Hello for a session of another tenant");
   FB_CO_ASSIGN(const wire::HelloRequest hello, wire::DecodeBody<wire::HelloRequest>(view.body));
-  FB_CO_ASSIGN(grant_, services_.sessions.Bind(session));
+  FB_CO_TRY(WatchSession(session));
   mac_.emplace(grant_->key.view());
-  for (uint8_t type = 1; wire::IsKnown(static_cast<wire::Type>(type)); ++type) {
-    const std::string operation = fmt::format("data/{}", wire::TypeName(static_cast<wire::Type>(type)));
-    allowed_[type] = auth::CheckPolicy(operation, grant_->rights).ok();
-  }
   services_.log.Debug("session {:016x} of tenant {} bound to {} ({})", session,
-                      static_cast<uint64_t>(grant_->tenant), endpoint_->peer(), hello.client);
+                      static_cast<uint64_t>(grant_->grant->tenant), endpoint_->peer(), hello.client);
   const wire::HelloReply reply{.max_requests = services_.options.max_requests,
                                .max_streams = services_.options.max_streams,
                                .max_inline_bytes = base::kMaxInlineBytes,
@@ -111,15 +127,40 @@ Result<wire::MessageView> Connection::Verify(Bytes& message, const auth::Message
   return view;
 }
 
-Status Connection::CheckAllowed(const wire::Header& header) const {
+Status Connection::WatchSession(uint64_t session) {
+  watch_ = std::make_shared<Watch>(this);
+  FB_ASSIGN(grant_, services_.sessions.Bind(session, [&reactor = services_.reactor, watch = watch_] {
+    reactor.Post([watch] {
+      if (watch->connection != nullptr) watch->connection->Fence(watch->connection->grant_->state());
+    });
+  }));
+  if (grant_->expiry != base::kNever)
+    expiry_.Arm(grant_->expiry, [this] { Fence(Status::Unauthenticated("{} expired", grant_->grant->name)); });
+  return {};
+}
+
+Status Connection::CheckAllowed(wire::Type type, std::string_view bucket, std::string_view key) {
+  const auth::PolicyRow& row = RowOf(type);
+  const auth::Target target{.bucket = bucket, .key = key};
+  Status allowed = auth::CheckGrant(*grant_->grant, row, target);
+  if (!allowed.ok())
+    services_.audit.Denied({.operation = row.operation,
+                            .grant = grant_->grant.get(),
+                            .target = target,
+                            .peer = endpoint_->peer()},
+                           allowed);
+  return allowed;
+}
+
+/// What can be said of a request before its body is read.
+Status Connection::CheckAdmissible(const wire::Header& header) {
   if (!wire::IsKnown(header.type) || header.type == wire::Type::kHello)
     return Status::Unimplemented("no request of type {} is known here", static_cast<unsigned>(header.type));
-  if (header.tenant != grant_->tenant)
+  if (header.tenant != grant_->grant->tenant)
     return Status::PermissionDenied("the session belongs to tenant {}, not {}",
-                                    static_cast<uint64_t>(grant_->tenant),
+                                    static_cast<uint64_t>(grant_->grant->tenant),
                                     static_cast<uint64_t>(header.tenant));
-  if (!allowed_[static_cast<size_t>(header.type)])
-    return Status::PermissionDenied("the session's rights do not allow {}", wire::TypeName(header.type));
+  if (RowOf(header.type).scope == auth::Scope::kNothing) FB_TRY(CheckAllowed(header.type, {}, {}));
   // A Cancel frees what it names, so it has room of its own.
   const bool cancel = header.type == wire::Type::kCancel;
   if (gate_.count() >= services_.options.max_requests * (cancel ? 2 : 1))
@@ -137,7 +178,7 @@ Status Connection::Start(Bytes message, const wire::MessageView& view) {
   const base::TimePoint deadline =
       base::DeadlineAfter(services_.reactor.Now(), TimeLeft(view.header, services_.options.max_request_time));
   auto request =
-      std::make_unique<Request>(services_.reactor, std::move(message), view, grant_->tenant, deadline);
+      std::make_unique<Request>(services_.reactor, std::move(message), view, grant_->grant->tenant, deadline);
   running_.emplace(view.header.request, request.get());
   services_.busy.Add();
   services_.reactor.Spawn(gate_, Handle(std::move(request)));  // the gate is open as long as Serve runs
@@ -202,7 +243,7 @@ wire::Header Connection::ReplyTo(const wire::Header& request, Code status) {
           .status = status,
           .session = grant_->id,
           .counter = ++sent_,
-          .tenant = grant_->tenant,
+          .tenant = grant_->grant->tenant,
           .operation = request.operation,
           .deadline_us = 0,
           .request = request.request};

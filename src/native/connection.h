@@ -4,14 +4,16 @@
 // protocol fences; what is merely wrong gets a reply. Reactor-local. Lives until Run has returned.
 #pragma once
 
-#include <bitset>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "auth/audit.h"
 #include "auth/mac.h"
+#include "auth/policy.h"
 #include "auth/session_table.h"
 #include "base/log.h"
 #include "fabric/fabric.h"
@@ -20,6 +22,7 @@
 #include "native/request.h"
 #include "rt/gate.h"
 #include "rt/sync.h"
+#include "rt/timer.h"
 #include "store/object_store.h"
 #include "wire/message.h"
 
@@ -32,6 +35,7 @@ struct Services {
   auth::SessionTable& sessions;
   const ServerOptions& options;
   base::Log& log;
+  auth::Audit& audit;
   rt::Semaphore& payload;       // bytes of store buffers that requests may hold
   size_t request_window_bytes;  // of them, one request
   rt::WaitGroup& busy;          // requests and streams in progress
@@ -40,6 +44,7 @@ struct Services {
 class Connection {
  public:
   Connection(Services services, std::unique_ptr<fabric::Endpoint> endpoint);
+  ~Connection();
 
   /// Serves until the connection ends, and then until nothing of it runs any more.
   rt::Task<void> Run();
@@ -53,6 +58,9 @@ class Connection {
   Services& services() { return services_; }
   fabric::Endpoint& endpoint() { return *endpoint_; }
   PutStreams& streams() { return streams_; }
+  /// Ok when the session's grant allows a request of `type` on that object; PermissionDenied, audited, when not. A handler asks for
+  /// each object that its request names, before it does anything for it.
+  Status CheckAllowed(wire::Type type, std::string_view bucket, std::string_view key);
 
   /// Signs and sends the reply; await it in the same expression, because the counter is taken here. Failures
   /// are the receive loop's to notice.
@@ -68,8 +76,10 @@ class Connection {
  private:
   rt::Task<Status> Serve();
   rt::Task<Status> Greet();
+  /// Fences when the session is closed or revoked, wherever that happens, and when its grant expires.
+  Status WatchSession(uint64_t session);
   Result<wire::MessageView> Verify(Bytes& message, const auth::MessageMac& mac, uint64_t session);
-  Status CheckAllowed(const wire::Header& header) const;
+  Status CheckAdmissible(const wire::Header& header);
   Status Start(Bytes message, const wire::MessageView& view);
   rt::Task<void> Handle(std::unique_ptr<Request> request);
   rt::Task<void> HandleCancel(Request& request);
@@ -81,7 +91,9 @@ class Connection {
   const std::unique_ptr<fabric::Endpoint> endpoint_;
   std::optional<auth::SessionGrant> grant_;  // after Hello
   std::optional<auth::MessageMac> mac_;
-  std::bitset<16> allowed_;  // by type: what the session's rights permit
+  struct Watch;                   // what a session's end is told to
+  std::shared_ptr<Watch> watch_;  // shared with the session table's callback, which may come late
+  rt::Timer expiry_;
   uint64_t received_ = 0;
   uint64_t sent_ = 0;
   bool draining_ = false;

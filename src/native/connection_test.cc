@@ -147,19 +147,57 @@ TEST_F(ConnectionTest, AnotherTenantsNameIsRefused) {
 }
 
 TEST_F(ConnectionTest, RightsAreTheSessions) {
-  const auto session =
-      *sessions_.Open(TenantId::kRoot, auth::RightSet().With(auth::Right::kSession).With(auth::Right::kRead),
-                      secret_, auth::SessionNonce{});
+  auth::Grant readers = auth::Grant::Root("root-1");
+  readers.rights = auth::RightSet::Proven().With(auth::Right::kGet);
+  const auth::OpenedSession session = OpenSession(readers);
   reactor_->BlockOn([&]() -> rt::Task<void> {
     const auto peer = co_await Connect(session);
     EXPECT_EQ((co_await peer->Hello()).ToString(), "OK");
-    EXPECT_EQ((co_await peer->Call(Type::kPut, PutOf("k"), AsBytes("hello"))).status().code(),
-              Code::kPermissionDenied);
+    const auto put = co_await peer->Call(Type::kPut, PutOf("k"), AsBytes("hello"));
+    EXPECT_EQ(wire::DecodeBody<wire::StoredListReply>(put->view.body)->items[0].code, Code::kPermissionDenied);
     EXPECT_EQ((co_await peer->Call(Type::kPutBegin, wire::PutBeginRequest{.bucket = "models", .key = "k"}))
                   .status()
                   .code(),
               Code::kPermissionDenied);
+    EXPECT_EQ((co_await peer->Call(Type::kPutAbort, wire::PutAbortRequest{.handle = 1})).status().code(),
+              Code::kPermissionDenied);
     EXPECT_TRUE((co_await peer->Call(Type::kExists, wire::ExistsRequest{{{"models", "k"}}})).ok());
+    co_await peer->endpoint->Fence(Status::Unavailable("done"));
+  });
+}
+
+TEST_F(ConnectionTest, EachObjectOfARequestMustBeCovered) {
+  auth::Grant grant = auth::Grant::Root("root-1");
+  grant.bucket = "models";
+  grant.prefix = "p/";
+  const auth::OpenedSession session = OpenSession(grant);
+  Do(Store("p/in", AsBytes("inside")));
+  Do(Store("q/out", AsBytes("outside")));
+  reactor_->BlockOn([&]() -> rt::Task<void> {
+    const auto peer = co_await Connect(session);
+    EXPECT_EQ((co_await peer->Hello()).ToString(), "OK");
+    const auto found = co_await peer->Call(
+        Type::kExists, wire::ExistsRequest{{{"models", "p/in"}, {"models", "q/out"}, {"models", "p"}, {"other", "p/in"}}});
+    EXPECT_TRUE(found.ok()) << found.status().ToString();
+    const auto list = wire::DecodeBody<wire::StoredListReply>(found->view.body);
+    EXPECT_EQ(list->items[0].code, Code::kOk);
+    for (size_t i = 1; i < 4; ++i) EXPECT_EQ(list->items[i].code, Code::kPermissionDenied) << i;
+    EXPECT_NE(list->items[1].message.find("the right `get` on `models/q/out` is missing"), std::string::npos)
+        << list->items[1].message;
+    const auto got = co_await peer->Call(
+        Type::kGet, wire::GetRequest{.inline_allowed = true,
+                                     .items = {{.bucket = "models", .key = "p/in", .length = 100},
+                                               {.bucket = "models", .key = "q/out", .length = 100}}});
+    EXPECT_TRUE(got.ok()) << got.status().ToString();
+    EXPECT_EQ(AsText(got->view.payload), "inside");
+    EXPECT_EQ(wire::DecodeBody<wire::GetReply>(got->view.body)->items[1].code, Code::kPermissionDenied);
+    const auto put = co_await peer->Call(Type::kPut, PutOf("q/new"), AsBytes("hello"));
+    EXPECT_EQ(wire::DecodeBody<wire::StoredListReply>(put->view.body)->items[0].code, Code::kPermissionDenied);
+    EXPECT_EQ((co_await peer->Call(Type::kPutBegin, wire::PutBeginRequest{.bucket = "models", .key = "q/new"}))
+                  .status()
+                  .code(),
+              Code::kPermissionDenied);
+    EXPECT_EQ(co_await Load("q/new"), "NOT_FOUND");
     co_await peer->endpoint->Fence(Status::Unavailable("done"));
   });
 }
@@ -215,6 +253,79 @@ TEST_F(ConnectionTest, AClosedSessionEndsItsConnection) {
   EXPECT_EQ(ObjectCount(), 0u);
   Do(server_.Stop(base::Duration::zero()));
   EXPECT_EQ(sessions_.size(), 0u);
+}
+
+TEST_F(ConnectionTest, RevokingEndsIdleConnectionsAndTransfersUnderWay) {
+  auth::Grant revoked = auth::Grant::Root("root-1");
+  revoked.epoch = 5;
+  auth::Grant kept = revoked;
+  kept.epoch = 6;
+  Do(Store("a", Pattern(30 * base::kMiB, 1)));
+  const auth::OpenedSession idle_session = OpenSession(revoked);
+  const auth::OpenedSession busy_session = OpenSession(revoked);
+  const auth::OpenedSession other_session = OpenSession(kept);
+  reactor_->BlockOn([&]() -> rt::Task<void> {
+    const auto idle = co_await Connect(idle_session);
+    const auto busy = co_await Connect(busy_session);
+    const auto other = co_await Connect(other_session);
+    for (TestPeer* const peer : {idle.get(), busy.get(), other.get()})
+      EXPECT_EQ((co_await peer->Hello()).ToString(), "OK");
+    Bytes memory(30 * base::kMiB);
+    fabric_.Hold();
+    (void)co_await busy->endpoint->Send(
+        busy->Make(busy->Next(Type::kGet), GetRequest{false,
+                                                      busy->Offer(memory, Direction::kPeerWrites),
+                                                      {{.bucket = "models", .key = "a", .length = memory.size()}}}));
+    co_await fabric_.Began(1);
+    EXPECT_EQ(sessions_.Revoke([](const auth::Grant& grant) { return grant.epoch == 5; }), 2u);
+    for (int i = 0; i < 20; ++i) co_await reactor_->Yield();
+    const size_t under_way = fabric_.writes();
+    EXPECT_LT(under_way, 30u);
+    fabric_.Release();
+    co_await ExpectFenced(*idle, "revoked");
+    co_await ExpectFenced(*busy, "revoked");
+    EXPECT_EQ(fabric_.writes(), under_way) << "no chunk was begun afterwards";
+    EXPECT_TRUE((co_await other->Call(Type::kExists, wire::ExistsRequest{{{"models", "a"}}})).ok());
+    co_await other->endpoint->Fence(Status::Unavailable("done"));
+  });
+}
+
+TEST_F(ConnectionTest, RevokingEndsAThousandSessionsAtOnce) {
+  constexpr size_t kSessions = 1000;
+  const size_t connections_before = server_.connections();
+  reactor_->BlockOn([&]() -> rt::Task<void> {
+    std::vector<std::unique_ptr<TestPeer>> peers;
+    for (size_t i = 0; i < kSessions; ++i) {
+      peers.push_back(co_await Connect());
+      EXPECT_EQ((co_await peers.back()->Hello()).ToString(), "OK");
+    }
+    EXPECT_EQ(sessions_.Revoke([](const auth::Grant&) { return true; }), kSessions);
+    for (const auto& peer : peers) co_await ExpectFenced(*peer, "revoked");
+    while (server_.connections() != connections_before) co_await reactor_->Yield();
+  });
+  EXPECT_EQ(sessions_.size(), 0u);
+}
+
+TEST_F(ConnectionTest, AConnectionEndsWhenItsGrantExpires) {
+  auth::Grant grant = auth::Grant::Root("root-1");
+  grant.expires = clock_.WallNow() + std::chrono::seconds(60);
+  const auth::OpenedSession by_timer = OpenSession(grant);
+  const auth::OpenedSession by_wall = OpenSession(grant);
+  reactor_->BlockOn([&]() -> rt::Task<void> {
+    const auto first = co_await Connect(by_timer);
+    const auto second = co_await Connect(by_wall);
+    EXPECT_EQ((co_await first->Hello()).ToString(), "OK");
+    EXPECT_EQ((co_await second->Hello()).ToString(), "OK");
+    EXPECT_TRUE((co_await second->Call(Type::kExists, wire::ExistsRequest{{{"models", "a"}}})).ok());
+    // The wall clock jumps: what is asked for from now on is refused, though no timer fires.
+    clock_.JumpWall(std::chrono::hours(1));
+    (void)co_await second->endpoint->Send(second->Make(second->Next(Type::kPut), PutOf("k"), AsBytes("hello")));
+    co_await ExpectFenced(*second, "jump");
+    clock_.JumpWall(-std::chrono::hours(1));
+    clock_.Advance(std::chrono::seconds(60));
+    co_await ExpectFenced(*first, "expiry");
+  });
+  EXPECT_EQ(ObjectCount(), 0u);
 }
 
 TEST_F(ConnectionTest, WhoeverSaysNothingIsSentAway) {
@@ -359,7 +470,7 @@ TEST_F(ConnectionTest, TheDeadlineEndsARequest) {
 
 TEST_F(ConnectionTest, AServerWithoutRoomForAChunkDoesNotStart) {
   Server small({.window_bytes = 2 * base::kMiB - 1}, {{fabric_, "anywhere:0"}}, store_, sessions_,
-               {reactor_.get(), reactor_.get()}, *log_);
+               {reactor_.get(), reactor_.get()}, *log_, audit_);
   EXPECT_EQ(Do(small.Start()).code(), Code::kInvalidArgument);
 }
 
@@ -367,7 +478,7 @@ TEST_F(ConnectionTest, AServerWithoutRoomForAChunkDoesNotStart) {
 
 TEST_F(ConnectionTest, AServerListensOnEachWayAndCountsWhatWentOverIt) {
   Server both({}, {{memory_fabric_, "here:0"}, {memory_fabric_, "there:0"}}, store_, sessions_,
-              {reactor_.get()}, *log_);
+              {reactor_.get()}, *log_, audit_);
   ASSERT_EQ(Do(both.Start()).ToString(), "OK");
   ASSERT_EQ(both.addresses().size(), 2u);
   reactor_->BlockOn([this, &both]() -> rt::Task<void> {
@@ -397,7 +508,7 @@ TEST_F(ConnectionTest, AServerListensOnEachWayAndCountsWhatWentOverIt) {
 
 TEST_F(ConnectionTest, AServerThatCannotListenOnOneWayListensOnNone) {
   Server taken({}, {{memory_fabric_, "free:0"}, {memory_fabric_, server_.addresses().front()}}, store_,
-               sessions_, {reactor_.get()}, *log_);
+               sessions_, {reactor_.get()}, *log_, audit_);
   const Status status = Do(taken.Start());
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("memory"), std::string_view::npos) << status.ToString();

@@ -16,9 +16,15 @@ struct Lookup {
   std::vector<Result<store::ObjectInfo>> found;
 };
 
-rt::Forked Find(Lookup& lookup, store::ObjectStore& store, const store::Context& context,
-                const wire::ExistsItem& item, size_t index) {
-  lookup.found[index] = co_await store.Stat(context, std::string(item.bucket), std::string(item.key));
+rt::Forked Find(Lookup& lookup, Connection& connection, const Request& request, const wire::ExistsItem& item,
+                size_t index) {
+  const Status allowed = connection.CheckAllowed(request.header.type, item.bucket, item.key);
+  if (allowed.ok()) {
+    lookup.found[index] = co_await connection.services().store.Stat(request.context, std::string(item.bucket),
+                                                                    std::string(item.key));
+  } else {
+    lookup.found[index] = allowed;
+  }
   lookup.running.Done();
 }
 
@@ -34,7 +40,7 @@ rt::Task<void> HandleExists(Connection& connection, Request& request) {
   lookup.found.resize(ask->items.size());
   lookup.running.Add(ask->items.size());
   for (size_t i = 0; i < ask->items.size(); ++i)
-    Find(lookup, connection.services().store, request.context, ask->items[i], i);
+    Find(lookup, connection, request, ask->items[i], i);
   co_await lookup.running.Wait();
 
   wire::StoredListReply reply;

@@ -147,6 +147,12 @@ rt::Task<void> GetRun::Open() {
 
 rt::Forked GetRun::OpenItem(Item& item) {
   const wire::GetItem& ask = *item.ask;
+  item.status = connection_.CheckAllowed(request_.header.type, ask.bucket, ask.key);
+  if (!item.status.ok()) {
+    --running_;
+    progress_.Set();
+    co_return;
+  }
   auto condition =
       ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
   auto reader = co_await connection_.services().store.Open(request_.context, std::string(ask.bucket),

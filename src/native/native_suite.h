@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "auth/audit.h"
 #include "auth/session_table.h"
 #include "base/checksum.h"
 #include "base/log.h"
@@ -34,11 +35,12 @@ class NativeTest : public testing::Test {
       : reactor_(*rt::Reactor::Create({.name = "test", .clock = &clock_})),
         arena_(*base::Arena::Create(64 * base::kMiB)),
         log_(base::Log::Discard()),
+        audit_(*log_, clock_),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
         memory_fabric_(random_),
         fabric_(memory_fabric_, *reactor_),
-        server_(std::move(options), {{fabric_, "anywhere:0"}}, store_, sessions_, {reactor_.get()}, *log_) {
+        server_(std::move(options), {{fabric_, "anywhere:0"}}, store_, sessions_, {reactor_.get()}, *log_, audit_) {
     EXPECT_EQ(Do(server_.Start()).ToString(), "OK");
     EXPECT_EQ(Do(store_.CreateBucket(context_, {.name = "models"})).ToString(), "OK");
   }
@@ -59,7 +61,10 @@ class NativeTest : public testing::Test {
     }(*this, body));
   }
   auth::OpenedSession OpenSession() {
-    return *sessions_.Open(TenantId::kRoot, auth::RightSet::All(), secret_, auth::SessionNonce{});
+    return OpenSession(auth::Grant::Root("root-1"));
+  }
+  auth::OpenedSession OpenSession(auth::Grant grant) {
+    return *sessions_.Open(std::make_shared<auth::Grant>(std::move(grant)), secret_, auth::SessionNonce{});
   }
   /// A connection that has said nothing yet.
   rt::Task<std::unique_ptr<TestPeer>> Connect(auth::OpenedSession session) {
@@ -101,6 +106,7 @@ class NativeTest : public testing::Test {
   const std::unique_ptr<rt::Reactor> reactor_;
   const std::unique_ptr<base::Arena> arena_;
   const std::unique_ptr<base::Log> log_;
+  auth::Audit audit_;
   store::MemoryStore store_;
   auth::Secret secret_;
   auth::SessionTable sessions_;

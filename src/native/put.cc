@@ -89,6 +89,7 @@ store::PutOptions OptionsOf(const wire::PutItem& item) {
 }
 
 rt::Task<Result<store::ObjectInfo>> PutRun::StoreItem(const wire::PutItem& item) {
+  FB_CO_TRY(connection_.CheckAllowed(request_.header.type, item.bucket, item.key));
   FB_CO_TRY(CheckSource(request_, SourceOf(item), item.source_offset, item.size));
   const store::Context context{.reactor = request_.context.reactor,
                                .tenant = request_.context.tenant,

@@ -17,6 +17,7 @@ Status NoSuchStream(uint64_t handle) {
 
 rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& request) {
   FB_CO_ASSIGN(const wire::PutBeginRequest ask, wire::DecodeBody<wire::PutBeginRequest>(request.body));
+  FB_CO_TRY(connection.CheckAllowed(request.header.type, ask.bucket, ask.key));
   const auto full = [&connection] {
     return connection.streams().full()
                ? Status::ResourceExhausted("{} puts of unknown size are open on this connection",

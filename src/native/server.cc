@@ -26,7 +26,7 @@ class Server::Shard {
  public:
   Shard(rt::Reactor& home, store::ObjectStore& store, auth::SessionTable& sessions,
         const ServerOptions& options, size_t window_bytes, size_t ways, base::Log& log,
-        std::atomic<size_t>& connections)
+        auth::Audit& audit, std::atomic<size_t>& connections)
       : reactor(home),
         payload_(home, window_bytes),
         busy_(home),
@@ -36,6 +36,7 @@ class Server::Shard {
                   .sessions = sessions,
                   .options = options,
                   .log = log,
+                  .audit = audit,
                   .payload = payload_,
                   .request_window_bytes = std::min(options.request_window_bytes, window_bytes),
                   .busy = busy_},
@@ -101,7 +102,7 @@ class Server::Shard {
 };
 
 Server::Server(ServerOptions options, std::vector<ListenOn> ways, store::ObjectStore& store,
-               auth::SessionTable& sessions, std::vector<rt::Reactor*> reactors, base::Log& log)
+               auth::SessionTable& sessions, std::vector<rt::Reactor*> reactors, base::Log& log, auth::Audit& audit)
     : options_(std::move(options)),
       ways_(std::move(ways)),
       log_(log),
@@ -109,7 +110,7 @@ Server::Server(ServerOptions options, std::vector<ListenOn> ways, store::ObjectS
       accepting_(home_) {
   const size_t share = options_.window_bytes / reactors.size();
   for (rt::Reactor* reactor : reactors)
-    shards_.push_back(std::make_unique<Shard>(*reactor, store, sessions, options_, share, ways_.size(), log_,
+    shards_.push_back(std::make_unique<Shard>(*reactor, store, sessions, options_, share, ways_.size(), log_, audit,
                                               connections_));
 }
 

@@ -53,7 +53,7 @@ Status Refused(int error) {
                                         "6.1 recommended; {}", reason, WhyForbidden());
     case ENOMEM:
       return Status::FailedPrecondition("no memory for an io_uring (io_uring_setup: {}): raise the memory limit, or memlock "
-                                        "(`ulimit -l`) on kernels before 5.12", reason);
+                                        "(`ulimit -l`), against which some kernels count it", reason);
     default:
       return Status::FailedPrecondition("cannot create an io_uring (io_uring_setup: {})", reason);
   }

@@ -10,6 +10,7 @@
 #include "store/conditions.h"
 #include "store/listing.h"
 #include "store/memory_wait.h"
+#include "store/tenancy.h"
 
 namespace forebay::store {
 
@@ -39,7 +40,7 @@ class MemoryStore::Writer final : public ObjectWriter {
                                            version_.info.key);
     FB_CO_TRY(CheckAnnouncedSize(options_, version_.info.size_bytes));
     FB_CO_TRY(CheckContent(crc32c, version_.info.crc32c, bucket_, version_.info.key));
-    co_return store_.Publish(bucket_, options_, std::move(version_));
+    co_return store_.Publish(context.tenant, bucket_, options_, std::move(version_));
   }
 
  private:
@@ -125,18 +126,19 @@ class MemoryStore::Cursor final : public KeyCursor {
 
 rt::Task<Status> MemoryStore::CreateBucket(const Context& context, BucketInfo bucket) {
   FB_CO_TRY(CheckDeadline(context, "create bucket"));
+  FB_CO_TRY(CheckNewBucket(context.tenant, &bucket));
   co_return InsertBucket(std::move(bucket));
 }
 
 rt::Task<Status> MemoryStore::DeleteBucket(const Context& context, std::string name) {
   FB_CO_TRY(CheckDeadline(context, "delete bucket"));
-  co_return EraseBucket(name);
+  co_return EraseBucket(context.tenant, name);
 }
 
 rt::Task<Result<BucketInfo>> MemoryStore::GetBucket(const Context& context, std::string name) {
   FB_CO_TRY(CheckDeadline(context, "get bucket"));
   const base::MutexLock lock(mutex_);
-  FB_CO_ASSIGN(const Bucket* bucket, FindBucket(name));
+  FB_CO_ASSIGN(const Bucket* bucket, FindBucket(context.tenant, name));
   co_return bucket->info;
 }
 
@@ -145,7 +147,8 @@ rt::Task<Result<std::vector<BucketInfo>>> MemoryStore::ListBuckets(const Context
   std::vector<BucketInfo> infos;
   const base::MutexLock lock(mutex_);
   infos.reserve(buckets_.size());
-  for (const auto& [name, bucket] : buckets_) infos.push_back(bucket.info);
+  for (const auto& [name, bucket] : buckets_)
+    if (IsListed(context.tenant, bucket.info.owner)) infos.push_back(bucket.info);
   co_return infos;
 }
 
@@ -153,62 +156,62 @@ rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::Put(const Context& 
                                                                  std::string key, PutOptions options) {
   FB_CO_TRY(CheckDeadline(context, "put"));
   FB_CO_TRY(CheckPut(key, options));
-  FB_CO_TRY(CheckPublish(bucket, key, options.condition));
+  FB_CO_TRY(CheckPublish(context.tenant, bucket, key, options.condition));
   co_return std::make_unique<Writer>(*this, std::move(bucket), std::move(key), std::move(options));
 }
 
 rt::Task<Result<std::unique_ptr<ObjectReader>>> MemoryStore::Open(const Context& context, std::string bucket,
                                                                   std::string key, Condition condition) {
   FB_CO_TRY(CheckDeadline(context, "open"));
-  FB_CO_ASSIGN(VersionPointer version, Find(bucket, key));
+  FB_CO_ASSIGN(VersionPointer version, Find(context.tenant, bucket, key));
   FB_CO_TRY(CheckCondition(condition, version->info.etag, bucket, key));
   co_return std::make_unique<Reader>(std::move(bucket), std::move(version));
 }
 
 rt::Task<Result<ObjectInfo>> MemoryStore::Stat(const Context& context, std::string bucket, std::string key) {
   FB_CO_TRY(CheckDeadline(context, "stat"));
-  FB_CO_ASSIGN(const VersionPointer version, Find(bucket, key));
+  FB_CO_ASSIGN(const VersionPointer version, Find(context.tenant, bucket, key));
   co_return version->info;
 }
 
 rt::Task<Result<ListPage>> MemoryStore::List(const Context& context, std::string bucket,
                                              ListOptions options) {
   FB_CO_TRY(CheckDeadline(context, "list"));
-  co_return ListNow(bucket, options);
+  co_return ListNow(context.tenant, bucket, options);
 }
 
 rt::Task<Status> MemoryStore::Delete(const Context& context, std::string bucket, std::string key,
                                      Condition condition) {
   FB_CO_TRY(CheckDeadline(context, "delete"));
-  co_return Erase(bucket, key, condition);
+  co_return Erase(context.tenant, bucket, key, condition);
 }
 
 StoreUsage MemoryStore::usage() const {
   return {.capacity_bytes = arena_.size_bytes(), .used_bytes = arena_.size_bytes() - arena_.free_bytes()};
 }
 
-Result<MemoryStore::Bucket*> MemoryStore::FindBucket(std::string_view name) {
-  FB_TRY(base::CheckBucketName(name));
+Result<MemoryStore::Bucket*> MemoryStore::FindBucket(TenantId tenant, std::string_view name) {
+  FB_TRY(CheckBucketName(tenant, name));
   const auto found = buckets_.find(name);
-  if (found == buckets_.end()) return NoSuchBucket(name);
+  if (found == buckets_.end() || !Sees(tenant, found->second.info.owner)) return NoSuchBucket(name);
   return &found->second;
 }
 
-Result<MemoryStore::VersionPointer> MemoryStore::Find(std::string_view bucket, std::string_view key) {
+Result<MemoryStore::VersionPointer> MemoryStore::Find(TenantId tenant, std::string_view bucket,
+                                                      std::string_view key) {
   FB_TRY(base::CheckKey(key));
   const base::MutexLock lock(mutex_);
-  FB_ASSIGN(const Bucket* in, FindBucket(bucket));
+  FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
   if (found == in->objects.end()) return NoSuchObject(bucket, key);
   return found->second;
 }
 
 Status MemoryStore::InsertBucket(BucketInfo bucket) {
-  FB_TRY(base::CheckBucketName(bucket.name));
   bucket.created = clock_.WallNow();
   const base::MutexLock lock(mutex_);
   if (buckets_.contains(bucket.name)) return Status::AlreadyExists("bucket `{}` exists already", bucket.name);
-  if (buckets_.size() >= base::kMaxBuckets)
+  if (CountsAsBucket(bucket.owner) && buckets_.size() - buckets_.count(kSystemBucket) >= base::kMaxBuckets)
     return Status::ResourceExhausted("there are {} buckets, which is the limit; delete one first",
                                      base::kMaxBuckets);
   std::string name = bucket.name;
@@ -216,9 +219,9 @@ Status MemoryStore::InsertBucket(BucketInfo bucket) {
   return {};
 }
 
-Status MemoryStore::EraseBucket(std::string_view name) {
+Status MemoryStore::EraseBucket(TenantId tenant, std::string_view name) {
   const base::MutexLock lock(mutex_);
-  FB_ASSIGN(const Bucket* bucket, FindBucket(name));
+  FB_ASSIGN(const Bucket* bucket, FindBucket(tenant, name));
   if (!bucket->objects.empty())
     return Status::FailedPrecondition("bucket `{}` holds {} objects; delete them first", name,
                                       bucket->objects.size());
@@ -226,21 +229,23 @@ Status MemoryStore::EraseBucket(std::string_view name) {
   return {};
 }
 
-Status MemoryStore::CheckPublish(std::string_view bucket, std::string_view key, const Condition& condition) {
+Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key,
+                                 const Condition& condition) {
   const base::MutexLock lock(mutex_);
-  FB_ASSIGN(const Bucket* in, FindBucket(bucket));
+  FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
   std::optional<std::string_view> etag;
   if (found != in->objects.end()) etag = found->second->info.etag;
   return CheckCondition(condition, etag, bucket, key);
 }
 
-Result<ObjectInfo> MemoryStore::Publish(std::string_view bucket, const PutOptions& options, Version version) {
+Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket, const PutOptions& options,
+                                        Version version) {
   const auto published = std::make_shared<Version>(std::move(version));
   ObjectInfo& info = published->info;
   VersionPointer replaced;  // freed without the lock
   const base::MutexLock lock(mutex_);
-  FB_ASSIGN(Bucket * in, FindBucket(bucket));
+  FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(info.key);
   std::optional<std::string_view> etag;
   if (found != in->objects.end()) etag = found->second->info.etag;
@@ -253,11 +258,12 @@ Result<ObjectInfo> MemoryStore::Publish(std::string_view bucket, const PutOption
   return info;
 }
 
-Status MemoryStore::Erase(std::string_view bucket, std::string_view key, const Condition& condition) {
+Status MemoryStore::Erase(TenantId tenant, std::string_view bucket, std::string_view key,
+                          const Condition& condition) {
   FB_TRY(base::CheckKey(key));
   VersionPointer erased;  // freed without the lock
   const base::MutexLock lock(mutex_);
-  FB_ASSIGN(Bucket * in, FindBucket(bucket));
+  FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
   if (found == in->objects.end()) return NoSuchObject(bucket, key);
   FB_TRY(CheckCondition(condition, found->second->info.etag, bucket, key));
@@ -266,9 +272,9 @@ Status MemoryStore::Erase(std::string_view bucket, std::string_view key, const C
   return {};
 }
 
-Result<ListPage> MemoryStore::ListNow(std::string_view bucket, const ListOptions& options) {
+Result<ListPage> MemoryStore::ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options) {
   const base::MutexLock lock(mutex_);
-  FB_ASSIGN(const Bucket* in, FindBucket(bucket));
+  FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
   Cursor cursor(*in);
   return ListKeys(cursor, options, [&](std::string_view) -> Result<ObjectInfo> { return cursor.info(); });
 }

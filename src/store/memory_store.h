@@ -65,17 +65,20 @@ class MemoryStore final : public ObjectStore {
     std::map<std::string, VersionPointer, std::less<>> objects;
   };
 
-  Result<Bucket*> FindBucket(std::string_view name) FB_REQUIRES(mutex_);
-  Result<VersionPointer> Find(std::string_view bucket, std::string_view key) FB_EXCLUDES(mutex_);
+  Result<Bucket*> FindBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
+  Result<VersionPointer> Find(TenantId tenant, std::string_view bucket, std::string_view key)
+      FB_EXCLUDES(mutex_);
   Status InsertBucket(BucketInfo bucket) FB_EXCLUDES(mutex_);
-  Status EraseBucket(std::string_view name) FB_EXCLUDES(mutex_);
+  Status EraseBucket(TenantId tenant, std::string_view name) FB_EXCLUDES(mutex_);
   /// Whether a put could be published now.
-  Status CheckPublish(std::string_view bucket, std::string_view key, const Condition& condition)
+  Status CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key,
+                      const Condition& condition) FB_EXCLUDES(mutex_);
+  Result<ObjectInfo> Publish(TenantId tenant, std::string_view bucket, const PutOptions& options,
+                             Version version) FB_EXCLUDES(mutex_);
+  Status Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition)
       FB_EXCLUDES(mutex_);
-  Result<ObjectInfo> Publish(std::string_view bucket, const PutOptions& options, Version version)
+  Result<ListPage> ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options)
       FB_EXCLUDES(mutex_);
-  Status Erase(std::string_view bucket, std::string_view key, const Condition& condition) FB_EXCLUDES(mutex_);
-  Result<ListPage> ListNow(std::string_view bucket, const ListOptions& options) FB_EXCLUDES(mutex_);
 
   base::Arena& arena_;
   const base::Clock& clock_;

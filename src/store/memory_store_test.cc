@@ -10,6 +10,7 @@
 #include "rt/when_all.h"
 #include "store/memory_wait.h"
 #include "store/store_suite.h"
+#include "store/system_records.h"
 
 namespace forebay::store {
 namespace {
@@ -106,6 +107,9 @@ TEST_F(MemoryStoreTest, RefusesMoreBucketsThanTheLimit) {
     return reactor_->BlockOn(store_.CreateBucket(context_, {.name = "b" + std::to_string(100'000 + i)}));
   };
   for (size_t i = 1; i < base::kMaxBuckets; ++i) ASSERT_TRUE(create(i).ok());
+  EXPECT_TRUE(Is(create(0), Code::kResourceExhausted));
+  SystemRecords records(store_);
+  EXPECT_TRUE(Is(reactor_->BlockOn(records.Open(*reactor_)), Code::kOk)) << "the system's bucket counts";
   EXPECT_TRUE(Is(create(0), Code::kResourceExhausted));
 }
 

@@ -26,7 +26,11 @@ namespace forebay::store {
 
 // The {} behind the fields let designated initializers leave them out without a warning.
 
-/// Who asks, until when, and where the answer resumes. Borrowed for the call.
+/// Where a server keeps its own records. Only TenantId::kSystem reaches it; no other tenant can use the name.
+constexpr std::string_view kSystemBucket = "_forebay";
+
+/// Who asks, until when, and where the answer resumes. Borrowed for the call. To a tenant that does not see a
+/// bucket (tenancy.h says who sees which) that bucket does not exist.
 struct Context {
   rt::Reactor& reactor;
   TenantId tenant = TenantId::kRoot;
@@ -137,12 +141,13 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  /// AlreadyExists, InvalidArgument (name), ResourceExhausted (kMaxBuckets).
+  /// The owner is the context's tenant, but root and the system may name another one. AlreadyExists,
+  /// InvalidArgument (name, owner), ResourceExhausted (kMaxBuckets).
   virtual rt::Task<Status> CreateBucket(const Context& context, BucketInfo bucket) = 0;
   /// NotFound; FailedPrecondition while it holds objects.
   virtual rt::Task<Status> DeleteBucket(const Context& context, std::string name) = 0;
   virtual rt::Task<Result<BucketInfo>> GetBucket(const Context& context, std::string name) = 0;
-  /// All of them, ascending by name.
+  /// All that the context's tenant sees but the system's own, ascending by name.
   virtual rt::Task<Result<std::vector<BucketInfo>>> ListBuckets(const Context& context) = 0;
 
   /// NotFound for the bucket. The condition is only looked at by Commit (and, as a courtesy, here).

@@ -20,32 +20,6 @@ static_assert(offsetof(HeaderLayout, magic) == 0 && offsetof(HeaderLayout, versi
               offsetof(HeaderLayout, operation) == 48 && offsetof(HeaderLayout, deadline_us) == 64 &&
               offsetof(HeaderLayout, request) == 72 && offsetof(HeaderLayout, mac) == kMacOffset);
 
-bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kPutAbort; }
-
-std::string_view TypeName(Type type) {
-  switch (type) {
-    case Type::kHello:
-      return "Hello";
-    case Type::kGet:
-      return "Get";
-    case Type::kPut:
-      return "Put";
-    case Type::kExists:
-      return "Exists";
-    case Type::kCancel:
-      return "Cancel";
-    case Type::kPutBegin:
-      return "PutBegin";
-    case Type::kPutData:
-      return "PutData";
-    case Type::kPutCommit:
-      return "PutCommit";
-    case Type::kPutAbort:
-      return "PutAbort";
-  }
-  return "unknown";
-}
-
 MutableByteView MacOf(MutableByteView message) { return message.subspan(kMacOffset, kMacBytes); }
 
 Result<MessageView> DecodeMessage(ByteView message) {

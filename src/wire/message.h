@@ -44,8 +44,30 @@ enum class Type : uint8_t {
   kPutAbort = 9,
 };
 /// False for a number that this version has no type for.
-bool IsKnown(Type type);
-std::string_view TypeName(Type type);
+constexpr bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kPutAbort; }
+constexpr std::string_view TypeName(Type type) {
+  switch (type) {
+    case Type::kHello:
+      return "Hello";
+    case Type::kGet:
+      return "Get";
+    case Type::kPut:
+      return "Put";
+    case Type::kExists:
+      return "Exists";
+    case Type::kCancel:
+      return "Cancel";
+    case Type::kPutBegin:
+      return "PutBegin";
+    case Type::kPutData:
+      return "PutData";
+    case Type::kPutCommit:
+      return "PutCommit";
+    case Type::kPutAbort:
+      return "PutAbort";
+  }
+  return "unknown";
+}
 
 /// What the fixed header says, without the parts that follow from it.
 struct Header {

@@ -14,14 +14,19 @@
 
 #include "auth/credentials.h"
 #include "auth/rpc_auth.h"
+#include "auth/audit.h"
+#include "auth/key_ring.h"
 #include "auth/session_table.h"
+#include "auth/trusted_clock.h"
 #include "base/checksum.h"
 #include "base/log.h"
+#include "control/capability_authority.h"
 #include "control/server.h"
 #include "movers_fixture.h"
 #include "native/server.h"
 #include "rt/reactor_thread.h"
 #include "store/memory_store.h"
+#include "store/system_records.h"
 
 namespace forebay {
 namespace {
@@ -40,16 +45,26 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         thread_(*rt::ReactorThread::Create({.name = "server"})),
         arena_(*base::Arena::Create(256 * base::kMiB)),
         log_(base::Log::Discard()),
+        audit_(*log_, clock_),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
         authenticator_(
             [this](std::string_view id) {
               return id == credentials_.id ? std::optional(credentials_) : std::nullopt;
             },
-            clock_) {
+            [this](const auth::Capability& capability) { return authority_->Check(capability); }, clock_) {
     char pattern[] = "/tmp/forebay-client-test-XXXXXX";
     directory_ = mkdtemp(pattern);
     EXPECT_EQ(credentials_.Save(directory_ + "/credentials", random_).ToString(), "OK");
+    keys_ = *auth::KeyRing::Open(directory_ + "/signing-keys", clock_, random_);
+    authority_ = std::make_unique<control::CapabilityAuthority>(
+        control::CapabilityAuthority::Parts{.keys = *keys_,
+                                            .sessions = sessions_,
+                                            .records = records_,
+                                            .clock = trusted_clock_,
+                                            .random = random_});
+    EXPECT_TRUE(thread_->Run([this] { return records_.Open(thread_->reactor()); }).ok());
+    EXPECT_TRUE(thread_->Run([this] { return authority_->Load(thread_->reactor()); }).ok());
     StartServer();
   }
   ~ClientTest() override {
@@ -60,7 +75,7 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   void StartServer(const std::string& listen = "127.0.0.1:0") {
     data_ = std::make_unique<native::Server>(
         native::ServerOptions{}, std::vector<native::ListenOn>{{*fabric_, GetParam().address}}, store_,
-        sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_);
+        sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_, audit_);
     EXPECT_EQ(thread_->Run([this] { return data_->Start(); }).ToString(), "OK");
     auto control = control::ControlServer::Start(
         {.listen = listen,
@@ -69,6 +84,9 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         {.store = store_,
          .sessions = sessions_,
          .authenticator = authenticator_,
+         .capabilities = *authority_,
+         .audit = audit_,
+         .random = random_,
          .reactors = {&thread_->reactor()},
          .clock = clock_,
          .log = *log_});
@@ -100,8 +118,13 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   const std::unique_ptr<rt::ReactorThread> thread_;
   const std::unique_ptr<base::Arena> arena_;
   const std::unique_ptr<base::Log> log_;
+  auth::Audit audit_;
   store::MemoryStore store_;
+  auth::TrustedClock trusted_clock_{clock_};
   auth::SessionTable sessions_;
+  std::unique_ptr<auth::KeyRing> keys_;
+  store::SystemRecords records_{store_};
+  std::unique_ptr<control::CapabilityAuthority> authority_;
   auth::RpcAuthenticator authenticator_;
   std::unique_ptr<native::Server> data_;
   std::unique_ptr<control::ControlServer> control_;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "auth/audit.h"
 #include "auth/session_table.h"
 #include "base/checksum.h"
 #include "base/log.h"
@@ -44,9 +45,11 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
         client_thread_(*rt::ReactorThread::Create({.name = "client"})),
         arena_(*base::Arena::Create(256 * base::kMiB)),
         log_(base::Log::Discard()),
+        audit_(*log_, clock_),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
-        server_({}, {{*fabric_, GetParam().address}}, store_, sessions_, Reactors(two_reactors), *log_),
+        server_({}, {{*fabric_, GetParam().address}}, store_, sessions_, Reactors(two_reactors), *log_,
+                audit_),
         pool_(
             client_thread_->reactor(), client::MoverChoice::Only(*fabric_), threads_,
             [this](base::Duration) { return OpenSession(); }, lanes) {
@@ -69,7 +72,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
   }
   Result<client::DataTarget> OpenSession() {
     FB_ASSIGN(auth::OpenedSession opened,
-              sessions_.Open(TenantId::kRoot, auth::RightSet::All(), secret_, {}));
+              sessions_.Open(std::make_shared<auth::Grant>(auth::Grant::Root("root-1")), secret_, {}));
     ++sessions_opened_;
     return client::DataTarget{.key = {.id = opened.id, .tenant = TenantId::kRoot, .key = opened.key},
                               .endpoints = {{std::string(fabric_->name()), server_.addresses().front()}}};
@@ -110,6 +113,12 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
     if (!results.ok()) return std::unexpected(client::ToError(results.status()));
     return results->front();
   }
+  /// Put for the tests whose subject comes after it; says what went wrong.
+  testing::AssertionResult Stored(const std::string& key, ByteView content, PutOptions options = {}) {
+    const auto put = Put(key, content, std::move(options));
+    if (put) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "put of " << key << ": " << put.error().message;
+  }
   Result<BatchResult<PutResult>> PutBatch(std::span<const PutItem> items, ByteView memory) {
     const base::TimePoint deadline = In(std::chrono::seconds(60));
     const auto tickets = client::TicketsFor(items, memory, random_);
@@ -129,6 +138,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
   const std::unique_ptr<rt::ReactorThread> client_thread_;
   const std::unique_ptr<base::Arena> arena_;
   const std::unique_ptr<base::Log> log_;
+  auth::Audit audit_;
   store::MemoryStore store_;
   auth::Secret secret_;
   auth::SessionTable sessions_;

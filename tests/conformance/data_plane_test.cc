@@ -36,7 +36,7 @@ TEST_P(DataPlane, EverySizeRoundTrips) {
 TEST_P(DataPlane, RandomRangesAreExact) {
   base::SeededRandom random(SuiteSeed());
   const Bytes content = Pattern(3 * base::kMiB + 777, 9);
-  ASSERT_TRUE(Put("a", content));
+  ASSERT_TRUE(Stored("a", content));
   for (int round = 0; round < 60; ++round) {
     const uint64_t offset = random.Below(content.size() + 1);
     const uint64_t length = random.Below(round % 2 == 0 ? 10'000 : 2 * base::kMiB);
@@ -86,7 +86,7 @@ TEST_P(DataPlane, ConditionsHold) {
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(Put("a", AsBytes("two"), {.if_absent = true}).error().code, Code::kAlreadyExists);
   EXPECT_EQ(Put("a", AsBytes("two"), {.if_match = "other"}).error().code, Code::kFailedPrecondition);
-  ASSERT_TRUE(Put("a", AsBytes("two"), {.if_match = first->etag}));
+  ASSERT_TRUE(Stored("a", AsBytes("two"), {.if_match = first->etag}));
   Bytes into(3);
   EXPECT_EQ(Get("a", into, {.if_match = first->etag}).error().code, Code::kFailedPrecondition);
   ASSERT_TRUE(Get("a", into));
@@ -94,7 +94,7 @@ TEST_P(DataPlane, ConditionsHold) {
 }
 
 TEST_P(DataPlane, ExistsTellsWhatIsThere) {
-  ASSERT_TRUE(Put("a", AsBytes("hello")));
+  ASSERT_TRUE(Stored("a", AsBytes("hello")));
   const std::vector<ObjectName> names = {{"models", "a"}, {"models", "b"}, {"absent", "a"}};
   const auto found = client_thread_->Run([&] {
     return pool_.With(In(std::chrono::seconds(60)), true, [&](client::DataSession& session) {
@@ -135,7 +135,7 @@ TEST_P(DataPlane, AStreamOfPiecesBecomesOneObject) {
 }
 
 TEST_P(DataPlane, ALostConnectionIsMadeAnewAndGetsGoOn) {
-  ASSERT_TRUE(Put("a", AsBytes("hello")));
+  ASSERT_TRUE(Stored("a", AsBytes("hello")));
   const int before = sessions_opened_;
   // Ends the connection of every lane.
   for (int lane = 0; lane < 3; ++lane) {
@@ -153,7 +153,7 @@ TEST_P(DataPlane, ALostConnectionIsMadeAnewAndGetsGoOn) {
 }
 
 TEST_P(DataPlane, AStoppedServerFailsCallsWithUnavailable) {
-  ASSERT_TRUE(Put("a", AsBytes("hello")));
+  ASSERT_TRUE(Stored("a", AsBytes("hello")));
   StopServer();
   Bytes into(5);
   const auto got = Get("a", into, {}, std::chrono::seconds(5));

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "lab_device.h"
 #include "meta/rocks_meta_store.h"
+#include "meta/temporary_directory.h"
 
 namespace forebay::crash {
 
@@ -17,8 +18,7 @@ namespace fs = std::filesystem;
 
 std::string Lab::ScratchDirectory(std::string_view name) {
   static std::atomic<int> number{0};
-  const fs::path base = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path();
-  return (base / fmt::format("forebay-lab-{}-{}-{}", ::getpid(), ++number, name)).string();
+  return (meta::FastScratch() / fmt::format("forebay-lab-{}-{}-{}", ::getpid(), ++number, name)).string();
 }
 
 Lab::Lab(LabOptions options) : options_(std::move(options)) {

@@ -30,7 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1 << 20
 
 # How long a guest may take to get to its command, on a machine that is busy with other things.
-BOOT_WITHIN_S = 180
+BOOT_WITHIN_S = 400
 
 
 class GuestFailed(Exception):

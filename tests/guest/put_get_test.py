@@ -23,9 +23,9 @@ class PutGetTest(unittest.TestCase):
     def put_and_get_over(self, mover):
         with tempfile.TemporaryDirectory(prefix="forebay-guest-test.") as directory:
             done = subprocess.run(
-                [sys.executable, GUEST, "--out", directory, "--timeout", "240", "--", "sh", HERE / "put_get.sh",
+                [sys.executable, GUEST, "--out", directory, "--timeout", "600", "--", "sh", HERE / "put_get.sh",
                  os.environ["FOREBAY_PROGRAM"], mover, str(MIB)],
-                capture_output=True, timeout=280, check=False, stdin=subprocess.DEVNULL)
+                capture_output=True, timeout=840, check=False, stdin=subprocess.DEVNULL)
             text = done.stdout.decode() + done.stderr.decode()
             if done.returncode == UNAVAILABLE:
                 self.skipTest(done.stderr.decode().strip())

@@ -334,6 +334,17 @@ class DoctorTest(CommandTest):
         for what in ("io_uring", "memlock", "RDMA", "tcp"):
             self.assertNotEqual(found[what]["found"], "", what)
 
+    def test_a_libfabric_that_cannot_be_loaded_is_told_and_missed_by_its_movers_only(self):
+        libraries = self.make_directory(self.directory / "libraries")
+        (libraries / "libfabric.so.1").write_text("no library")
+        broken = {**self.environment, "LD_LIBRARY_PATH": str(libraries)}
+        findings = {finding["what"]: finding for finding in self.forebay("doctor", "--json", environment=broken).json_lines}
+        if "this build has no libfabric" in findings["ofi;tcp"]["found"]:
+            self.skipTest("this build has no libfabric")
+        self.assertIn("libfabric cannot be loaded: ", findings["ofi;tcp"]["found"])
+        self.assertEqual((findings["ofi;tcp"]["verdict"], findings["tcp"]["verdict"]), ("missing", "good"))
+        self.fails("--fabric", "ofi:tcp", "ls", saying=["`ofi;tcp`", "libfabric"], environment=broken)
+
     def test_a_fabric_asked_for_is_taken(self):
         for fabric in ("tcp", "shm"):
             self.put(fabric, b"over " + fabric.encode(), "--fabric", fabric)

@@ -12,7 +12,8 @@ import forebay_process
 from forebay_process import MIB, ForebayTest, pieces, seed, sized, wait_until
 
 MESSAGE, WRITE, READ = 1, 3, 5
-DROPPED_WITHIN_S = 30  # 15 s of silence are allowed to a connection, and a loaded machine adds to it
+SILENT_S = 15  # are allowed to a connection
+DROPPED_WITHIN_S = 60  # a loaded machine adds to it
 
 
 def crc32c(data):
@@ -211,7 +212,7 @@ class HostileClientTest(ForebayTest):
         no_hello = [self.greeted() for _ in range(20)]
         started = time.monotonic()
         self.assertTrue(self.forebay("cat", "box/a").bytes == self.content)
-        self.assertLess(time.monotonic() - started, sized(5, 15), "a good client does not wait for the silent ones")
+        self.assertLess(time.monotonic() - started, SILENT_S, "a good client does not wait for the silent ones")
         for peer in silent + half + no_hello:
             self.received_until_dropped(peer)
             self.assertLess(time.monotonic() - started, DROPPED_WITHIN_S)

@@ -10,6 +10,10 @@ import forebay_process
 from forebay_process import KIB, Child, ForebayTest, Settings, report
 
 
+LIMIT = 0.005  # of a core
+WINDOWS = 3  # at most: on a busy machine the work of connecting may reach into the first
+
+
 def cpu_seconds(pid):
     """Of all threads, those of io_uring included, in nanoseconds' resolution."""
     total = 0
@@ -44,17 +48,25 @@ class IdleTest(ForebayTest):
         holder.stdin.close()
         self.assertEqual(holder.wait(60), 0)
 
-    def measure_cpu(self):
-        time.sleep(1)  # what is left of connecting
-        before, started = cpu_seconds(self.server.pid), time.monotonic()
-        time.sleep(10)  # real time is the subject
-        return (cpu_seconds(self.server.pid) - before) / (time.monotonic() - started)
+    def measure_cpu(self, processes, windows=WINDOWS):
+        """What each of the processes by name uses of a core while nothing happens."""
+        used = {}
+        for _ in range(windows):
+            time.sleep(1)  # what is left of connecting
+            before, started = {name: cpu_seconds(pid) for name, pid in processes.items()}, time.monotonic()
+            time.sleep(10)  # real time is the subject
+            seconds = time.monotonic() - started
+            used = {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in processes.items()}
+            for name, share in used.items():
+                report(f"CPU of an idle {name}", 100 * share, "% of a core")
+            if max(used.values()) < LIMIT:
+                break
+        return used
 
     def test_an_idle_server_uses_under_half_a_percent_of_a_core(self):
         holder = self.hold(1, 1)
-        used = self.measure_cpu()
-        report("CPU of an idle server with one session", 100 * used, "% of a core")
-        self.assertLess(used, 0.005)
+        for name, used in self.measure_cpu({"server with one session": self.server.pid}).items():
+            self.assertLess(used, LIMIT, name)
         self.release(holder)
 
     def test_neither_end_uses_cpu_over_any_mover(self):
@@ -71,14 +83,8 @@ class IdleTest(ForebayTest):
             self.assertEqual(holder.stdout.readline(), b"holding 1\n")
             processes[f"server over {mover}"] = server.pid
             processes[f"client over {mover}"] = holder.pid
-        time.sleep(1)
-        before, started = {name: cpu_seconds(pid) for name, pid in processes.items()}, time.monotonic()
-        time.sleep(10)  # real time is the subject
-        seconds = time.monotonic() - started
-        for name, pid in processes.items():
-            used = (cpu_seconds(pid) - before[name]) / seconds
-            report(f"CPU of an idle {name}", 100 * used, "% of a core")
-            self.assertLess(used, 0.005, name)
+        for name, used in self.measure_cpu(processes).items():
+            self.assertLess(used, LIMIT, name)
 
     def test_a_thousand_idle_sessions_cost_at_most_64_kib_each(self):
         self.release(self.hold(1, 8))  # what the first connections cost once
@@ -86,7 +92,7 @@ class IdleTest(ForebayTest):
         holder = self.hold(16, 64)
         per_session = (memory_bytes(self.server.pid) - before) / (16 * 64)
         report("memory of an idle session", per_session / KIB, "KiB")
-        report("CPU of a server with 1,024 idle sessions", 100 * self.measure_cpu(), "% of a core")
+        self.measure_cpu({"server with 1,024 sessions": self.server.pid}, windows=1)
         self.forebay("ls")  # and it still serves others
         if not Settings.sanitized:
             self.assertLessEqual(per_session, 64 * KIB)

