@@ -233,9 +233,10 @@ Result<HeldCapability> HeldCapability::Parse(std::string_view text) {
   if (!base::FromHex(text.substr(0, bytes.size() * 2), bytes) ||
       !base::FromHex(text.substr(bytes.size() * 2), seed.mutable_view()))
     return malformed;
-  FB_ASSIGN(Capability capability, Capability::Decode(bytes));
-  if (!capability.CheckSignatures().ok() || SigningKeyOf(seed) != capability.holder()) return malformed;
-  return HeldCapability(std::move(capability), std::move(seed));
+  Result<Capability> capability = Capability::Decode(bytes);
+  if (!capability.ok() || !capability->CheckSignatures().ok() || SigningKeyOf(seed) != capability->holder())
+    return malformed;  // whichever rule it is that a changed byte broke
+  return HeldCapability(*std::move(capability), std::move(seed));
 }
 
 Result<HeldCapability> HeldCapability::Load(const std::string& path) {
