@@ -48,7 +48,7 @@ class HostileClientTest(ForebayTest):
     def setUp(self):
         super().setUp()
         self.dice = random.Random(seed())
-        self.server = self.start_server()
+        self.server = self.start_server(options=["--lend", "0"])  # lent memory is descriptors, too
         self.forebay("bucket", "create", "box")
         self.content = b"".join(pieces(2 * MIB, seed_value=6))
         self.forebay("put", "-", "box/a", input=self.content)
