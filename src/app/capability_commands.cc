@@ -30,13 +30,8 @@ struct CapabilityArguments {
   std::optional<std::string> prefix;
   std::string rights;
   std::string ttl;
-  std::string bytes_per_s;
-  uint64_t operations_per_s = 0;
-  uint32_t transfers = 0;
   std::string tenant;  // a name or a number
   bool drop_old = false;
-
-  bool names_rates() const { return !bytes_per_s.empty() || operations_per_s != 0 || transfers != 0; }
 };
 
 Error ErrorOf(const Status& status) { return {status.code(), std::string(status.message())}; }
@@ -48,10 +43,7 @@ JsonFields FieldsOf(const auth::CapabilityBlock& block) {
           {"prefix", block.prefix},
           {"rights", block.rights.ToString()},
           {"issued", FormatWallTime(block.issued)},
-          {"expires", FormatWallTime(block.expires)},
-          {"bytes_per_s", block.rates.bytes_per_s},
-          {"operations_per_s", block.rates.operations_per_s},
-          {"transfers", uint64_t{block.rates.transfers}}};
+          {"expires", FormatWallTime(block.expires)}};
 }
 
 void Print(const auth::CapabilityBlock& block, std::string_view note) {
@@ -77,13 +69,6 @@ int PrintHeld(const auth::HeldCapability& held) {
   return kDone;
 }
 
-Result<auth::RateGrant> RatesOf(const CapabilityArguments& arguments) {
-  auth::RateGrant rates{.operations_per_s = arguments.operations_per_s, .transfers = arguments.transfers};
-  if (!arguments.bytes_per_s.empty() && !base::ParseSize(arguments.bytes_per_s, &rates.bytes_per_s))
-    return Status::InvalidArgument("--rate {}: a size such as 100MiB, of bytes per second", arguments.bytes_per_s);
-  return rates;
-}
-
 /// Names are the root tenant's to look up; others know their number.
 Result<TenantId> TenantOf(const std::string& text, control::ControlClient& client) {
   uint64_t number = 0;
@@ -99,8 +84,6 @@ int RunIssue(const CapabilityArguments& arguments, const Invocation& invocation)
   if (!rights.ok()) return RefuseUsage(fmt::format("--rights {}: {}", arguments.rights, rights.status().message()));
   const auto ttl = ParseDuration(arguments.ttl);
   if (!ttl) return RefuseUsage(fmt::format("--ttl {}: a number and a unit, such as 60s, 15m, 24h, 7d", arguments.ttl));
-  const auto rates = RatesOf(arguments);
-  if (!rates.ok()) return RefuseUsage(rates.status().message());
   const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(ErrorOf(control.status()));
   const auto tenant = TenantOf(arguments.tenant, (*control)->client());
@@ -111,8 +94,7 @@ int RunIssue(const CapabilityArguments& arguments, const Invocation& invocation)
                                                           .bucket = arguments.bucket.value_or(""),
                                                           .prefix = arguments.prefix.value_or(""),
                                                           .rights = *rights,
-                                                          .ttl = *ttl,
-                                                          .rates = *rates});
+                                                          .ttl = *ttl});
   if (!made.ok()) return Fail(ErrorOf(made.status()));
   return PrintHeld(auth::HeldCapability(*made, std::move(seed)));
 }
@@ -134,11 +116,6 @@ int RunNarrow(const CapabilityArguments& arguments) {
       return RefuseUsage(fmt::format("--ttl {}: a number and a unit, such as 60s, 15m, 24h, 7d, of at most 90 days",
                                      arguments.ttl));
     narrowing.expires = clock.WallNow() + *ttl;
-  }
-  if (arguments.names_rates()) {
-    const auto rates = RatesOf(arguments);
-    if (!rates.ok()) return RefuseUsage(rates.status().message());
-    narrowing.rates = *rates;
   }
   const auto child = parent->Narrow(narrowing, clock.WallNow(), random);
   if (!child.ok()) return Fail(ErrorOf(child.status()));
@@ -230,9 +207,6 @@ void AddTerms(CLI::App* command, const std::shared_ptr<CapabilityArguments>& arg
   command->add_option("--prefix", arguments->prefix, "Only keys that start with it");
   command->add_option("--rights", arguments->rights, "Of get,put,list,delete,admin, or `all`");
   command->add_option("--ttl", arguments->ttl, "Until it expires: 60s, 15m, 24h, 7d; at most 90d");
-  command->add_option("--rate", arguments->bytes_per_s, "Bytes per second, such as 100MiB");
-  command->add_option("--operations", arguments->operations_per_s, "Operations per second");
-  command->add_option("--transfers", arguments->transfers, "Transfers at once");
 }
 
 }  // namespace

@@ -21,9 +21,6 @@ struct TenantArguments {
   std::string name;
   std::string max_bytes;
   std::optional<uint64_t> max_objects;
-  std::string rate;
-  std::optional<uint64_t> operations;
-  std::optional<uint32_t> transfers;
 };
 
 Status ParseSizeOption(const char* option, const std::string& text, std::optional<uint64_t>* out) {
@@ -36,11 +33,8 @@ Status ParseSizeOption(const char* option, const std::string& text, std::optiona
 }
 
 Result<TenantChange> ChangeOf(const TenantArguments& arguments) {
-  TenantChange change{.max_objects = arguments.max_objects,
-                      .operations_per_s = arguments.operations,
-                      .transfers = arguments.transfers};
+  TenantChange change{.max_objects = arguments.max_objects};
   FB_TRY(ParseSizeOption("--max-bytes", arguments.max_bytes, &change.max_bytes));
-  FB_TRY(ParseSizeOption("--rate", arguments.rate, &change.bytes_per_s));
   return change;
 }
 
@@ -59,10 +53,7 @@ void PrintTenant(const Tenant& tenant, bool json) {
                                {"objects", usage.objects},
                                {"bytes", usage.bytes},
                                {"max_objects", usage.quota.max_objects},
-                               {"max_bytes", usage.quota.max_bytes},
-                               {"bytes_per_s", record.rates.bytes_per_s},
-                               {"operations_per_s", record.rates.operations_per_s},
-                               {"transfers", uint64_t{record.rates.transfers}}}));
+                               {"max_bytes", usage.quota.max_bytes}}));
     return;
   }
   fmt::print(
@@ -120,12 +111,6 @@ int RunRemove(const TenantArguments& arguments, const Invocation& invocation) {
 void AddLimits(CLI::App* command, TenantArguments& arguments) {
   command->add_option("--max-bytes", arguments.max_bytes, "Quota of stored bytes, such as 500GiB; 0: none");
   command->add_option("--max-objects", arguments.max_objects, "Quota of stored objects; 0: none");
-  command->add_option("--rate", arguments.rate,
-                      "Bytes per second, such as 100MiB; 0: no limit (recorded, not enforced yet)");
-  command->add_option("--operations", arguments.operations,
-                      "Operations per second; 0: no limit (recorded, not enforced yet)");
-  command->add_option("--transfers", arguments.transfers,
-                      "Transfers at once; 0: no limit (recorded, not enforced yet)");
 }
 
 }  // namespace
@@ -147,7 +132,7 @@ void AddTenantCommands(CLI::App& root, Invocation& invocation) {
       add("create", "Create a tenant; give it buckets with `bucket create --tenant`", RunCreate);
   create->add_option("name", arguments->name, "1 to 63 of a-z, 0-9, '-', starting with a letter")->required();
   AddLimits(create, *arguments);
-  CLI::App* set = add("set", "Change quotas and rates; what is not named stays", RunSet);
+  CLI::App* set = add("set", "Change quotas; what is not named stays", RunSet);
   AddLimits(set, *arguments);
   CLI::App* show = add("show", "What a tenant stores and may store; `root` is one too", RunShow);
   CLI::App* rm = add("rm", "Remove a tenant that owns no buckets, with its access keys", RunRemove);

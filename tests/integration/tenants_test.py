@@ -29,12 +29,12 @@ class TenantTest(ForebayTest):
         made = self.forebay("tenant", "create", "alice", "--max-bytes", "1MiB", "--json").json
         self.assertEqual((made["id"], made["name"], made["max_bytes"], made["max_objects"]), (3, "alice", 1 << 20, 0))
         self.assertRegex(made["created"], r"\A2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")
-        self.forebay("tenant", "create", "bob", "--rate", "100MiB", "--operations", "1000", "--transfers", "8")
+        self.forebay("tenant", "create", "bob", "--max-bytes", "100MiB", "--max-objects", "7")
         self.assertEqual(self.forebay("tenant", "ls").lines,
-                         ["3 alice: 0 buckets, 0 objects, 0 B of at most 1.0 MiB", "4 bob: 0 buckets, 0 objects, 0 B"])
-        changed = self.forebay("tenant", "set", "4", "--max-objects", "2", "--operations", "0", "--json").json
-        self.assertEqual((changed["max_objects"], changed["bytes_per_s"], changed["operations_per_s"], changed["transfers"]),
-                         (2, 100 << 20, 0, 8))
+                         ["3 alice: 0 buckets, 0 objects, 0 B of at most 1.0 MiB", "4 bob: 0 buckets, 0 of at most 7 objects, 0 B of at most 100.0 MiB"])
+        changed = self.forebay("tenant", "set", "4", "--max-objects", "2", "--json").json
+        self.assertEqual((changed["max_objects"], changed["max_bytes"]), (2, 100 << 20))
+        self.assertEqual(self.forebay("tenant", "set", "4", "--max-objects", "0", "--json").json["max_objects"], 0)
         self.fails("tenant", "create", "bob", saying=["bob", "exists"])
         self.fails("tenant", "create", "Bob", status=2, saying="Bob")
         self.fails("tenant", "create", "carol", "--max-bytes", "lots", status=2, saying=["--max-bytes", "lots"])
