@@ -375,6 +375,8 @@ void Server::Parts::Stop(base::Duration grace) {
     for (const auto& thread : reactors)
       rt::RunOn(thread->reactor(), [this, &thread] { return store->engine().Drain(thread->reactor()); });
   }
+  if (capabilities != nullptr)  // so that what has expired stays so, whatever the clock says at the next start
+    (void)rt::RunOn(home(), [this] { return capabilities->RememberTime(home(), true); });
   control.reset();
   data.reset();
   authenticator.reset();

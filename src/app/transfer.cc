@@ -262,12 +262,13 @@ std::expected<TransferReport, Error> Upload(Client& client, const std::string& p
   const auto source = OpenSource(path, &size_bytes);
   if (!source) return std::unexpected(source.error());
   const auto start = std::chrono::steady_clock::now();
+  const off_t begin = lseek(source->fd(), 0, SEEK_CUR);  // a redirected file may stand anywhere; -1 of a pipe
   Sending sending{client, path, source->fd(), bucket, key, size_bytes, options};
   for (int attempt = 1;; ++attempt) {
     const auto stored = sending.Run();
     if (stored) return TransferReport{stored->size, SecondsSince(start), stored->etag, stored->crc32c, {}};
     const bool again = sending.begun && stored.error().code == Code::kUnavailable &&
-                       attempt < kUploadAttempts && lseek(source->fd(), 0, SEEK_SET) == 0;
+                       attempt < kUploadAttempts && begin >= 0 && lseek(source->fd(), begin, SEEK_SET) == begin;
     if (!again) return std::unexpected(stored.error());
   }
 }

@@ -23,8 +23,16 @@ std::string Quoted(std::string_view text) {
   return quoted += '"';
 }
 
+/// As it is when it can only be a name of ours.
+std::string Operation(std::string_view name) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._";
+  const bool plain = name.size() <= 100 && name.find_first_not_of(kPlain) == std::string_view::npos;
+  return plain ? std::string(name) : Quoted(name);
+}
+
 std::string Describe(std::string_view outcome, const Act& act, const Status& status) {
-  std::string line = fmt::format("audit: {} operation={}", outcome, act.operation);
+  std::string line = fmt::format("audit: {} operation={}", outcome, Operation(act.operation));
   if (act.grant != nullptr)
     line += fmt::format(" by={} tenant={}", Quoted(act.grant->name), static_cast<uint64_t>(act.grant->tenant));
   if (!act.target.bucket.empty())

@@ -45,6 +45,12 @@ TEST_F(AuditTest, NamesFromOutsideCannotForgeALine) {
   EXPECT_EQ(log_.lines[0].find('\n'), std::string::npos);
 }
 
+TEST_F(AuditTest, AnOperationThatNobodyKnowsCannotForgeFieldsEither) {
+  audit_.Denied({.operation = "/x by=\"credential root-1\" tenant=1", .peer = "p"}, {});
+  ASSERT_EQ(log_.lines.size(), 1U);
+  EXPECT_EQ(log_.lines[0], R"(audit: denied operation="/x by=\x22credential root-1\x22 tenant=1" peer="p")");
+}
+
 TEST_F(AuditTest, RefusalsAreBoundedAndWhatIsLeftOutIsCounted) {
   for (int i = 0; i < 1000; ++i) audit_.Denied({.operation = "data/Get", .peer = "p"}, Status::PermissionDenied("no"));
   EXPECT_EQ(log_.lines.size(), kMaxAuditedRefusalsPerSecond);

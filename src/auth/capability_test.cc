@@ -311,21 +311,33 @@ TEST_F(CheckCapabilityTest, RevokingOneRevokesWhatWasNarrowedFromIt) {
   const HeldCapability parent = Issued();
   const HeldCapability child = *parent.Narrow({}, kNow, random_);
   const HeldCapability sibling = *parent.Narrow({}, kNow, random_);
-  ASSERT_TRUE(revocations_.Revoke(TenantId{7}, child.capability().blocks()[1].id, kNow + 1h, kNow).ok());
+  ASSERT_TRUE(revocations_.Revoke(TenantId{7}, child.capability().blocks()[1].id, kNow + 1h).ok());
   EXPECT_TRUE(Check(parent).ok());
   EXPECT_TRUE(Check(sibling).ok());
   EXPECT_EQ(Check(child).code(), Code::kUnauthenticated);
-  ASSERT_TRUE(revocations_.Revoke(TenantId{7}, parent.capability().blocks()[0].id, kNow + 1h, kNow).ok());
+  ASSERT_TRUE(revocations_.Revoke(TenantId{7}, parent.capability().blocks()[0].id, kNow + 1h).ok());
   EXPECT_EQ(Check(sibling).code(), Code::kUnauthenticated);
 }
 
 TEST_F(CheckCapabilityTest, ATenantRevokesItsOwnOnlyAndTheRootTenantAll) {
   const HeldCapability held = Issued();
   const CapabilityId id = held.capability().blocks()[0].id;
-  ASSERT_TRUE(revocations_.Revoke(TenantId{8}, id, kNow + 1h, kNow).ok());
+  ASSERT_TRUE(revocations_.Revoke(TenantId{8}, id, kNow + 1h).ok());
   EXPECT_TRUE(Check(held).ok());
-  ASSERT_TRUE(revocations_.Revoke(TenantId::kRoot, id, kNow + 1h, kNow).ok());
+  ASSERT_TRUE(revocations_.Revoke(TenantId::kRoot, id, kNow + 1h).ok());
   EXPECT_EQ(Check(held).code(), Code::kUnauthenticated);
+}
+
+TEST_F(CheckCapabilityTest, ATenantCannotUseUpTheRoomOfOthers) {
+  const auto revoke = [&](TenantId tenant) {
+    CapabilityId id;
+    random_.Fill(id);
+    return revocations_.Revoke(tenant, id, kNow + 1h);
+  };
+  for (size_t i = 0; i < kMaxRevocationsOfTenant; ++i) ASSERT_TRUE(revoke(TenantId{7}).ok());
+  EXPECT_EQ(revoke(TenantId{7}).code(), Code::kResourceExhausted);
+  EXPECT_TRUE(revoke(TenantId{8}).ok());
+  EXPECT_TRUE(revoke(TenantId::kRoot).ok());
 }
 
 TEST_F(CheckCapabilityTest, AnotherEpochRevokesAllOfATenant) {

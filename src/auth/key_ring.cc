@@ -114,13 +114,16 @@ Result<Signature> KeyRing::SignWith(const PublicKey& key, ByteView message) cons
 }
 
 Status KeyRing::Rotate(bool drop_old) {
-  const base::MutexLock lock(mutex_);
+  const base::MutexLock turn(rotating_);  // not mutex_: signing goes on while the disk works
   const base::WallTime now = clock_.WallNow();
   std::vector<Key> keys;
-  for (size_t i = 0; i < keys_.size() && !drop_old; ++i) {
-    // A key signed until the next one came.
-    const bool retired = i + 1 < keys_.size() && keys_[i + 1].made + kMaxCapabilityLifetime < now;
-    if (!retired) keys.push_back(keys_[i]);
+  {
+    const base::MutexLock lock(mutex_);
+    for (size_t i = 0; i < keys_.size() && !drop_old; ++i) {
+      // A key signed until the next one came.
+      const bool retired = i + 1 < keys_.size() && keys_[i + 1].made + kMaxCapabilityLifetime < now;
+      if (!retired) keys.push_back(keys_[i]);
+    }
   }
   if (keys.size() == kMaxSigningKeys)
     return Status::ResourceExhausted(
@@ -128,6 +131,7 @@ Status KeyRing::Rotate(bool drop_old) {
         keys.size());
   keys.push_back(Make());
   FB_TRY(Save(keys));
+  const base::MutexLock lock(mutex_);
   keys_ = std::move(keys);
   return {};
 }

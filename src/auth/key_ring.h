@@ -33,7 +33,7 @@ class KeyRing {
   Result<Signature> SignWith(const PublicKey& key, ByteView message) const;
 
   /// A new key signs from now on. Older keys stay, but with `drop_old` none does. ResourceExhausted when too many keys are
-  /// waiting for what they signed to expire. On an error nothing has changed.
+  /// waiting for what they signed to expire. On an error the keys in use are as before.
   Status Rotate(bool drop_old);
   size_t size() const;
 
@@ -53,6 +53,7 @@ class KeyRing {
   const std::string path_;
   const base::Clock& clock_;  // borrowed
   base::Random& random_;      // borrowed
+  base::Mutex rotating_;
   mutable base::Mutex mutex_;
   std::vector<Key> keys_ FB_GUARDED_BY(mutex_);  // oldest first, never empty
 };

@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "auth/revocations.h"
 
+#include <algorithm>
+
 namespace forebay::auth {
 
-Status Revocations::Revoke(TenantId tenant, const CapabilityId& id, base::WallTime until, base::WallTime now) {
+Status Revocations::Revoke(TenantId tenant, const CapabilityId& id, base::WallTime until) {
   const base::MutexLock lock(mutex_);
-  if (revoked_.size() >= kMaxRevocations) std::erase_if(revoked_, [now](const auto& item) { return item.second < now; });
-  if (revoked_.size() >= kMaxRevocations)
-    return Status::ResourceExhausted("{} capabilities are revoked and not expired yet; revoke all of a tenant instead",
-                                     revoked_.size());
-  base::WallTime& kept = revoked_[{id, tenant}];
-  kept = std::max(kept, until);
+  const auto known = revoked_.find({id, tenant});
+  if (known != revoked_.end()) {
+    known->second = std::max(known->second, until);
+    return {};
+  }
+  size_t& count = counts_[tenant];
+  if (revoked_.size() >= kMaxRevocations || (tenant != TenantId::kRoot && count >= kMaxRevocationsOfTenant))
+    return Status::ResourceExhausted(
+        "{} capabilities are revoked, {} by tenant {}; revoke all of a tenant instead (cap revoke --tenant), or restart "
+        "the server, which forgets what has expired",
+        revoked_.size(), count, static_cast<uint64_t>(tenant));
+  revoked_.emplace(std::pair(id, tenant), until);
+  ++count;
   return {};
+}
+
+uint64_t Revocations::RaiseEpoch(TenantId tenant) {
+  const base::MutexLock lock(mutex_);
+  return ++epochs_[tenant];
 }
 
 void Revocations::SetEpoch(TenantId tenant, uint64_t epoch) {
@@ -53,8 +67,8 @@ Result<Grant> CheckCapability(const Capability& capability, const KeyRing& ring,
   if (capability.blocks().front().issued > now + kMaxCapabilitySkew)
     return Status::Unauthenticated("{} was issued in the future by the server's clock, which seems to be wrong",
                                    grant.name);
-  FB_TRY(revocations.Check(grant));
   FB_TRY(capability.CheckSignatures());
+  FB_TRY(revocations.Check(grant));  // last: what was revoked is no stranger's business
   return grant;
 }
 

@@ -17,13 +17,17 @@
 
 namespace forebay::auth {
 
-constexpr size_t kMaxRevocations = 100'000;
+/// Ids that are revoked at once: of all, and of one tenant other than root. Expired ones are forgotten at a start.
+constexpr size_t kMaxRevocations = 50'000;
+constexpr size_t kMaxRevocationsOfTenant = 5'000;
 
 class Revocations {
  public:
   /// A revoked id is remembered until `until`, when everything with it has expired. Only capabilities of
-  /// `tenant` are meant; the root tenant's word counts for all. ResourceExhausted at kMaxRevocations.
-  Status Revoke(TenantId tenant, const CapabilityId& id, base::WallTime until, base::WallTime now);
+  /// `tenant` are meant; the root tenant's word counts for all. ResourceExhausted at either limit.
+  Status Revoke(TenantId tenant, const CapabilityId& id, base::WallTime until);
+  /// A new epoch of the tenant's, which no other call gives.
+  uint64_t RaiseEpoch(TenantId tenant);
   /// From now on only this epoch of the tenant's is good.
   void SetEpoch(TenantId tenant, uint64_t epoch);
   uint64_t EpochOf(TenantId tenant) const;
@@ -34,6 +38,7 @@ class Revocations {
  private:
   mutable base::Mutex mutex_;
   std::map<std::pair<CapabilityId, TenantId>, base::WallTime> revoked_ FB_GUARDED_BY(mutex_);
+  std::map<TenantId, size_t> counts_ FB_GUARDED_BY(mutex_);  // of revoked_
   std::map<TenantId, uint64_t> epochs_ FB_GUARDED_BY(mutex_);  // 0 when absent
 };
 

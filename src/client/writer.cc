@@ -26,7 +26,7 @@ class Writer::State {
   Status Write(std::span<const std::byte> content);
   Result<PutResult> Commit();
   void Abort();
-  std::string operation() const { return committed_ ? operation_.ToString() : std::string(); }
+  std::string operation() const { return committed_ && !operation_.IsNone() ? operation_.ToString() : std::string(); }
 
  private:
   struct Piece {

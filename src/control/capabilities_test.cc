@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "control/control_suite.h"
+#include "rt/gate.h"
 
 namespace forebay::control {
 namespace {
@@ -177,6 +178,46 @@ TEST_F(CapabilitiesTest, AnAdministratorOfATenantHandsOutNoMoreThanItHas) {
   ExpectCode(admin->IssueCapability(more).status(), Code::kPermissionDenied, "expires before");
   ExpectCode(admin->RevokeTenant(TenantId::kRoot).status(), Code::kPermissionDenied, "may not revoke");
   ExpectCode(admin->RotateKey(true).status(), Code::kPermissionDenied, "the whole server");
+}
+
+TEST_F(CapabilitiesTest, WhoIsRevokedWhileItIssuesGetsNothing) {
+  IssueTerms terms = Terms("", "");
+  terms.tenant = Seven();
+  terms.rights = auth::RightSet::All();
+  const auth::HeldCapability admin = Issue(terms);
+  const auth::Grant by = admin.capability().ToGrant();  // as the door found it, before
+  ASSERT_TRUE(client_->RevokeCapability(IdOf(admin)).ok());
+  const auto issued =
+      thread_->Run([&] { return authority_->Issue(thread_->reactor(), by, Terms("theirs", "")); });
+  EXPECT_FALSE(issued.ok());
+  for (const IssuedCapability& one : *client_->ListCapabilities()) EXPECT_TRUE(one.revoked);
+}
+
+TEST_F(CapabilitiesTest, TheRootTenantsAreForItsOwnBuckets) {
+  const TenantId seven = Seven();
+  EXPECT_TRUE(client_->CreateBucket("hers", store::BucketClass::kDurable, Operation(), {}, "seven").ok());
+  IssueTerms terms = Terms("hers", "");
+  terms.tenant = TenantId::kRoot;
+  ExpectCode(client_->IssueCapability(terms).status(), Code::kInvalidArgument, "issue the capability for that tenant");
+  terms.tenant = TenantId::kNone;
+  EXPECT_EQ(Issue(terms).capability().blocks()[0].tenant, seven) << "the owner's, when none is named";
+}
+
+TEST_F(CapabilitiesTest, EpochsRaisedAtTheSameTimeAreAllKept) {
+  const TenantId seven = Seven();
+  const auth::Grant root = auth::Grant::Root("root-1");
+  thread_->Run([&]() -> rt::Task<void> {
+    rt::Gate gate(thread_->reactor());
+    for (int i = 0; i < 8; ++i)
+      thread_->reactor().Spawn(gate, [&]() -> rt::Task<void> {
+        EXPECT_TRUE((co_await authority_->RevokeTenant(thread_->reactor(), root, seven)).ok());
+      });
+    co_await gate.Close();
+  });
+  Restart();
+  IssueTerms terms = Terms("", "");
+  terms.tenant = seven;
+  EXPECT_EQ(Issue(terms).capability().blocks()[0].epoch, 8U);
 }
 
 TEST_F(CapabilitiesTest, ListsOnesOwnUntilTheyExpire) {

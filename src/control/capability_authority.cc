@@ -98,7 +98,7 @@ rt::Task<Status> CapabilityAuthority::LoadRevocations(rt::Reactor& reactor) {
       // What it revoked has expired. A failure leaves it for the next start.
       (void)co_await parts_.records.Delete(reactor, record.key, store::Condition::None());
     } else {
-      FB_CO_TRY(revocations_.Revoke(tenant, id, FromUnixMs(until), now));
+      FB_CO_TRY(revocations_.Revoke(tenant, id, FromUnixMs(until)));
     }
   }
   co_return Status();
@@ -106,6 +106,15 @@ rt::Task<Status> CapabilityAuthority::LoadRevocations(rt::Reactor& reactor) {
 
 Result<auth::Grant> CapabilityAuthority::Check(const auth::Capability& capability) const {
   return auth::CheckCapability(capability, parts_.keys, revocations_, parts_.clock.WallNow());
+}
+
+Status CapabilityAuthority::CheckGrant(const auth::Grant& grant) const {
+  if (!grant.from_capability()) return {};
+  if (!parts_.keys.Holds(grant.issuer))
+    return Status::Unauthenticated("the key that signed {} was dropped; issue a new one", grant.name);
+  if (grant.expires <= parts_.clock.WallNow())
+    return Status::Unauthenticated("{} has expired; ask for a new one", grant.name);
+  return revocations_.Check(grant);
 }
 
 rt::Task<Result<auth::Capability>> CapabilityAuthority::Issue(rt::Reactor& reactor, const auth::Grant& by,
@@ -143,6 +152,11 @@ rt::Task<Result<auth::Capability>> CapabilityAuthority::Issue(rt::Reactor& react
                                          store::Condition::IfAbsent()))
                 .status());
   issued_ += 1;
+  // Who was revoked meanwhile takes nothing away with it.
+  if (const Status good = CheckGrant(by); !good.ok()) {
+    (void)co_await Revoke(reactor, auth::Grant::Root("server"), block.id);
+    co_return good;
+  }
   co_return *made;
 }
 
@@ -154,7 +168,8 @@ rt::Task<Status> CapabilityAuthority::MakeRoom(rt::Reactor& reactor) {
   for (const store::SystemRecords::Record& record : records) {
     const Result<auth::Capability> read = auth::Capability::Decode(record.value);
     if (read.ok() && read->blocks().front().expires > parts_.clock.WallNow()) continue;
-    FB_CO_TRY(co_await parts_.records.Delete(reactor, record.key, store::Condition::None()));
+    const Status deleted = co_await parts_.records.Delete(reactor, record.key, store::Condition::None());
+    if (!deleted.ok() && deleted.code() != Code::kNotFound) co_return deleted;  // another one made room, too
     --left;
   }
   issued_ = left;
@@ -185,7 +200,7 @@ rt::Task<Result<size_t>> CapabilityAuthority::Revoke(rt::Reactor& reactor, const
   const base::WallTime now = parts_.clock.WallNow();
   // Narrowed ones are not known here, so the latest that anything with this id can live.
   const base::WallTime until = now + auth::kMaxCapabilityLifetime + auth::kMaxCapabilitySkew;
-  FB_CO_TRY(revocations_.Revoke(by.tenant, id, until, now));
+  FB_CO_TRY(revocations_.Revoke(by.tenant, id, until));
   const size_t ended = EndRevoked();
   const Result<std::string> kept =
       co_await parts_.records.Put(reactor, RevokedKey(by.tenant, id),
@@ -201,15 +216,34 @@ rt::Task<Result<CapabilityAuthority::RevokedTenant>> CapabilityAuthority::Revoke
   if (tenant != by.tenant && !SeesAll(by))
     co_return Status::PermissionDenied("{} is of tenant {} and may not revoke what is of tenant {}", by.name,
                                        static_cast<uint64_t>(by.tenant), static_cast<uint64_t>(tenant));
-  RevokedTenant revoked{.epoch = revocations_.EpochOf(tenant) + 1};
-  revocations_.SetEpoch(tenant, revoked.epoch);
+  RevokedTenant revoked{.epoch = revocations_.RaiseEpoch(tenant)};
   revoked.sessions_ended = EndRevoked();
-  const Result<std::string> kept =
-      co_await parts_.records.Put(reactor, fmt::format("{}{}", kEpochs, static_cast<uint64_t>(tenant)),
-                                  NumberRecord(revoked.epoch), store::Condition::None());
+  const Status kept = co_await StoreEpoch(reactor, tenant);
   if (!kept.ok())
-    co_return kept.status().WithContext("all are revoked, but only until the server restarts, since this failed");
+    co_return kept.WithContext("all are revoked, but only until the server restarts, since this failed");
   co_return revoked;
+}
+
+/// Until what is recorded is at least the epoch of now, whoever raises it at the same time.
+rt::Task<Status> CapabilityAuthority::StoreEpoch(rt::Reactor& reactor, TenantId tenant) {
+  const std::string key = fmt::format("{}{}", kEpochs, static_cast<uint64_t>(tenant));
+  constexpr int kAttempts = 100;
+  Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    FB_CO_ASSIGN(const auto record, co_await parts_.records.Get(reactor, key));
+    const uint64_t epoch = revocations_.EpochOf(tenant);
+    if (record.has_value()) {
+      FB_CO_ASSIGN(const uint64_t recorded, NumberIn(*record));
+      if (recorded >= epoch) co_return Status();
+    }
+    status = (co_await parts_.records.Put(
+                  reactor, key, NumberRecord(epoch),
+                  record.has_value() ? store::Condition::IfMatch(record->etag) : store::Condition::IfAbsent()))
+                 .status();
+    const bool lost = status.code() == Code::kFailedPrecondition || status.code() == Code::kAlreadyExists;
+    if (!status.ok() && !lost) co_return status;
+  }
+  co_return status;
 }
 
 rt::Task<Result<size_t>> CapabilityAuthority::RotateKey(rt::Reactor& reactor, bool drop_old) {
@@ -219,14 +253,15 @@ rt::Task<Result<size_t>> CapabilityAuthority::RotateKey(rt::Reactor& reactor, bo
   });
 }
 
-rt::Task<Status> CapabilityAuthority::RememberTime(rt::Reactor& reactor) {
+rt::Task<Status> CapabilityAuthority::RememberTime(rt::Reactor& reactor, bool now) {
   const int64_t now_ms = UnixMs(parts_.clock.WallNow());
   int64_t last = remembered_ms_.load();
-  if (now_ms < last + std::chrono::milliseconds(kRememberTimeEvery).count()) co_return Status();
+  if (!now && now_ms < last + std::chrono::milliseconds(kRememberTimeEvery).count()) co_return Status();
   if (!remembered_ms_.compare_exchange_strong(last, now_ms)) co_return Status();  // somebody else does
-  co_return (co_await parts_.records.Put(reactor, std::string(kTime), NumberRecord(static_cast<uint64_t>(now_ms)),
-                                         store::Condition::None()))
-      .status();
+  const Result<std::string> kept = co_await parts_.records.Put(
+      reactor, std::string(kTime), NumberRecord(static_cast<uint64_t>(now_ms)), store::Condition::None());
+  if (!kept.ok()) remembered_ms_.compare_exchange_strong(last = now_ms, 0);  // the next use tries again
+  co_return kept.status();
 }
 
 }  // namespace forebay::control

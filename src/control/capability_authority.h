@@ -59,8 +59,8 @@ class CapabilityAuthority {
 
   /// What `capability` allows here; Unauthenticated when it is not good.
   Result<auth::Grant> Check(const auth::Capability& capability) const;
-  /// Unauthenticated when what `grant` came from was revoked since.
-  Status CheckGrant(const auth::Grant& grant) const { return revocations_.Check(grant); }
+  /// Unauthenticated when what `grant` came from has been revoked since, or has expired, or its key was dropped.
+  Status CheckGrant(const auth::Grant& grant) const;
   const auth::KeyRing& keys() const { return parts_.keys; }
 
   /// PermissionDenied when `by` may not do itself what it hands out.
@@ -78,8 +78,9 @@ class CapabilityAuthority {
   /// Gives the number of sessions that it ended.
   rt::Task<Result<size_t>> RotateKey(rt::Reactor& reactor, bool drop_old);
 
-  /// Makes the time of now survive a restart, unless it was done within the last minute: called when capabilities are used.
-  rt::Task<Status> RememberTime(rt::Reactor& reactor);
+  /// Makes the time of now survive a restart: called when a capability is issued, when it opens a session, and at a
+  /// stop. Unless it is `now`, only when the last time was a minute ago.
+  rt::Task<Status> RememberTime(rt::Reactor& reactor, bool now = false);
 
  private:
   size_t EndRevoked() {
@@ -88,6 +89,7 @@ class CapabilityAuthority {
   rt::Task<Status> LoadRevocations(rt::Reactor& reactor);
   rt::Task<Status> LoadEpochs(rt::Reactor& reactor);
   rt::Task<Status> MakeRoom(rt::Reactor& reactor);
+  rt::Task<Status> StoreEpoch(rt::Reactor& reactor, TenantId tenant);
 
   const Parts parts_;
   auth::Revocations revocations_;

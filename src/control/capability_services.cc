@@ -42,8 +42,16 @@ rt::Task<Status> CapabilityServices::Issue(const Caller& caller, store::Context&
       terms.tenant = bucket.owner;
     }
   }
-  if (terms.tenant != TenantId::kRoot)  // a number that is not there yet may be somebody's one day
+  // A number that is not there yet may be somebody's one day. Who else there is only root may ask.
+  if (caller.grant->tenant == TenantId::kRoot && terms.tenant != TenantId::kRoot)
     FB_CO_TRY((co_await tenants_.Get(context.reactor, terms.tenant)).status());
+  if (caller.grant->tenant == TenantId::kRoot && terms.tenant == TenantId::kRoot && !terms.bucket.empty()) {
+    // The root tenant sees every bucket, so the name alone would do.
+    FB_CO_ASSIGN(const store::BucketInfo bucket, co_await store_.GetBucket(context, terms.bucket));
+    if (bucket.owner != TenantId::kRoot)
+      co_return Status::InvalidArgument("bucket `{}` is of tenant {}: issue the capability for that tenant", bucket.name,
+                                        static_cast<uint64_t>(bucket.owner));
+  }
   FB_CO_ASSIGN(const auth::Capability made,
                co_await authority_.Issue(context.reactor, *caller.grant, std::move(terms)));
   response.set_capability(std::string(AsText(made.encoded())));
@@ -80,6 +88,8 @@ rt::Task<Status> CapabilityServices::RevokeTenant(const Caller& caller, store::C
                                                   const pb::RevokeTenantRequest& request,
                                                   pb::RevokeTenantResponse& response) {
   const TenantId tenant = request.tenant() == 0 ? caller.grant->tenant : TenantId{request.tenant()};
+  if (caller.grant->tenant == TenantId::kRoot && tenant != TenantId::kRoot)
+    FB_CO_TRY((co_await tenants_.Get(context.reactor, tenant)).status());
   FB_CO_ASSIGN(const CapabilityAuthority::RevokedTenant revoked,
                co_await authority_.RevokeTenant(context.reactor, *caller.grant, tenant));
   response.set_epoch(revoked.epoch);

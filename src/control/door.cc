@@ -13,6 +13,9 @@ namespace forebay::control {
 
 namespace {
 
+/// Needs the right of an administrator, and is no act.
+constexpr std::string_view kStats = "/forebay.control.v1.Admin/Stats";
+
 /// When the call must have ended, on `clock`: the caller's deadline, but within kMaxCallTime.
 base::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
   base::Duration left = kMaxCallTime;
@@ -53,7 +56,9 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
                                      kMaxRequestBytes);
     request_.Clear();
     if (!status.ok()) return Finish(ToGrpc(status));
-    const Status allowed = auth::CheckGrant(*caller_.grant, row_, method_->target());
+    // The proof came with the headers, and its caller may have taken its time since.
+    Status allowed = door_.still_good_(*caller_.grant);
+    if (allowed.ok()) allowed = auth::CheckGrant(*caller_.grant, row_, method_->target());
     if (!allowed.ok()) {
       Refuse(allowed);
       return Finish(ToGrpc(allowed));
@@ -97,7 +102,11 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     } else {
       status = co_await method_->Run(caller_, context);
     }
-    if (row_.right == auth::Right::kAdmin) door_.audit_.Done(Act(context_.peer()), status);
+    if (status.code() == Code::kPermissionDenied || status.code() == Code::kUnauthenticated) {
+      Refuse(status);
+    } else if (row_.right == auth::Right::kAdmin && context_.method() != kStats) {
+      door_.audit_.Done(Act(context_.peer()), status);
+    }
     if (status.ok()) status = method_->Serialize(&response_);
     // The last touch: gRPC may delete this at once, on another thread.
     if (status.ok()) {
@@ -119,11 +128,12 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
 
 Door::Door(MethodTable methods, auth::RpcAuthenticator& authenticator,
            const std::vector<rt::Reactor*>& reactors, const base::Clock& clock, auth::Audit& audit,
-           size_t max_calls)
+           StillGood still_good, size_t max_calls)
     : methods_(std::move(methods)),
       authenticator_(authenticator),
       clock_(clock),
       audit_(audit),
+      still_good_(std::move(still_good)),
       max_calls_(max_calls) {
   for (rt::Reactor* reactor : reactors) lanes_.push_back(std::make_unique<Lane>(*reactor));
 }

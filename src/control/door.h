@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,12 @@ namespace forebay::control {
 
 class Door final : public grpc::CallbackGenericService {
  public:
+  /// Unauthenticated when a grant that was proved has been revoked, or has expired, since. Called from several threads.
+  using StillGood = std::function<Status(const auth::Grant&)>;
+
   /// The references and the reactors are borrowed for the door's life. `reactors` has at least one.
   Door(MethodTable methods, auth::RpcAuthenticator& authenticator, const std::vector<rt::Reactor*>& reactors,
-       const base::Clock& clock, auth::Audit& audit, size_t max_calls);
+       const base::Clock& clock, auth::Audit& audit, StillGood still_good, size_t max_calls);
   /// After Close.
   ~Door() override;
 
@@ -60,6 +64,7 @@ class Door final : public grpc::CallbackGenericService {
   auth::RpcAuthenticator& authenticator_;
   const base::Clock& clock_;
   auth::Audit& audit_;
+  const StillGood still_good_;
   const size_t max_calls_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::atomic<size_t> next_lane_ = 0;

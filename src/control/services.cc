@@ -84,7 +84,7 @@ rt::Task<Status> Services::OpenSession(const Caller& caller, store::Context& con
     told.set_fabric(endpoint.fabric);
     told.set_address(endpoint.address);
   }
-  response.set_expires_in_ms(WholeMs(opened.expiry - clock_.Now()));
+  response.set_expires_in_ms(WholeMs(std::max(opened.expiry - clock_.Now(), base::Duration::zero())));
   response.set_tenant(static_cast<uint64_t>(caller.grant->tenant));
   response.set_operation_time_ms(store_.operation_time_ms());
   pb::DataLimits& limits = *response.mutable_limits();
@@ -135,9 +135,10 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
   FB_CO_ASSIGN(const store::BucketClass bucket_class, FromMessage(request.bucket_class()));
   TenantId owner = context.tenant;
   if (!request.tenant().empty()) {
-    FB_CO_ASSIGN(owner, tenants_.Resolve(request.tenant()));
-    if (owner != context.tenant && context.tenant != TenantId::kRoot)
+    const Result<TenantId> named = tenants_.Resolve(request.tenant());
+    if (context.tenant != TenantId::kRoot && (!named.ok() || *named != context.tenant))
       co_return Status::PermissionDenied("only the root tenant makes buckets for others");
+    FB_CO_ASSIGN(owner, named);
   }
   co_return co_await tenants_.CreateBucket(
       context,

@@ -226,9 +226,10 @@ rt::Task<Status> CommitOnce(Core& core, const store::Context& context, store::Op
                             std::unique_ptr<meta::Transaction> change) {
   if (operation.id.IsNone()) co_return co_await Commit(core, context, std::move(change));
   auto outcome = std::make_shared<OnceOutcome>();
-  FB_CO_TRY(co_await Commit(
-      core, context, MakeOnce(core.operations, std::move(operation), std::move(change), nullptr, outcome)));
-  LetGoOfOperations(core, context.reactor);
+  const Status status = co_await Commit(
+      core, context, MakeOnce(core.operations, std::move(operation), std::move(change), nullptr, outcome));
+  LetGoOfOperations(core, context.reactor);  // also when it was refused: because the table is full, say
+  FB_CO_TRY(status);
   co_return outcome->earlier ? outcome->earlier->refusal : outcome->refusal;
 }
 
@@ -249,9 +250,11 @@ rt::Task<Result<std::optional<store::OperationRecord>>> BeginPut(Core& core, con
     FB_CO_TRY(in_time);
     if (refused.ok()) co_return Record();
     auto outcome = std::make_shared<OnceOutcome>();
-    FB_CO_TRY(co_await Commit(
-        core, context,
-        MakeOnce(core.operations, std::move(operation), MakeRefusal(refused), nullptr, outcome)));
+    const Status status =
+        co_await Commit(core, context,
+                        MakeOnce(core.operations, std::move(operation), MakeRefusal(refused), nullptr, outcome));
+    LetGoOfOperations(core, context.reactor);
+    FB_CO_TRY(status);
     earlier = outcome->earlier;  // another one was first
     if (!earlier) co_return outcome->refusal;
   }

@@ -210,6 +210,15 @@ TEST_F(OperationsTest, MoreThanTheLimitAreRefusedOverARestartToo) {
   small.Reopen();
   EXPECT_EQ(create("second", true), Code::kResourceExhausted);
   EXPECT_EQ(create("second", false), Code::kOk);
+  // It empties by itself: who is refused starts that.
+  small.clock().Advance(store::kOperationRetention + 1s);
+  Code code = create("third", true);
+  EXPECT_EQ(code, Code::kResourceExhausted);
+  for (int i = 0; i < 1000 && code != Code::kOk; ++i) {
+    small.Turn(100);
+    code = create("third", true);
+  }
+  EXPECT_EQ(code, Code::kOk);
 }
 
 TEST_F(OperationsTest, ARetryGetsItsResultFromAFullStore) {

@@ -268,9 +268,9 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
                                                                CommitTo(core_, context.reactor, operation_,
                                                                         std::move(request), pending)));
   if (!ended) co_return CommitIsLate().WithContext(fmt::format("put of `{}/{}`", bucket_name_, key_));
+  if (pending->once != nullptr) LetGoOfOperations(core_, context.reactor);  // also when the table is full
   FB_CO_TRY(pending->status);
   if (pending->once == nullptr) co_return std::move(pending->outcome.info);
-  LetGoOfOperations(core_, context.reactor);
   if (pending->once->earlier) co_return store::ResultOfPut(*pending->once->earlier, key_, options_.metadata);
   FB_CO_TRY(pending->once->refusal);
   co_return std::move(pending->outcome.info);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/borrower.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +61,11 @@ rt::Task<Result<uint16_t>> Borrower::Take(Borrowed& loan, const rt::CancelToken&
     co_await reactor_.Yield();
     if (life.cancelled()) break;
   }
+  // What was taken back while it was read may have been read as zeros; its size went first.
+  struct stat info{};
+  if (loan.refusal == Refusal::kNone &&
+      (fstat(lent.fd(), &info) != 0 || static_cast<uint64_t>(info.st_size) < loan.length))
+    co_return kTakenBack;
   co_return static_cast<uint16_t>(loan.refusal);
 }
 

@@ -137,10 +137,17 @@ bool LentBlocks::IsKnown(const Key& key) {
 }
 
 bool LentBlocks::MakeRoom(size_t bytes, base::TimePoint now, Blocks* evicted) {
-  while (bytes_ + bytes > options_.budget_bytes || entries_.size() >= max_blocks_) {
-    if (order_.empty()) return false;
+  size_t kept_bytes = bytes_;
+  size_t kept = entries_.size();
+  for (auto victim = order_.rbegin(); kept_bytes + bytes > options_.budget_bytes || kept >= max_blocks_; ++victim) {
+    if (victim == order_.rend()) return false;
+    const Entry& entry = entries_.find(**victim)->second;
+    if (now - entry.filled < options_.least_stay) return false;  // and nothing is evicted for nothing
+    kept_bytes -= entry.bytes;
+    --kept;
+  }
+  while (entries_.size() > kept) {
     const auto victim = entries_.find(*order_.back());
-    if (now - victim->second.filled < options_.least_stay) return false;
     bytes_ -= victim->second.bytes;
     evicted->push_back(std::move(victim->second.block));
     order_.pop_back();

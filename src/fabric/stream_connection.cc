@@ -139,7 +139,8 @@ rt::Task<Status> StreamConnection::Write(RegionToken remote, uint64_t offset, st
   const uint64_t id = transfer->id;
   LentBlocks::Loan loan;
   if (lent_blocks_ != nullptr) loan = co_await lent_blocks_->Lend(reactor_, data);
-  if (state_.ok())
+  // A peer that answered what it was not told of yet has ended the transfer.
+  if (state_.ok() && transfers_.Find(id) != nullptr)
     PushWrite(id, loan, {.key = remote.key, .offset = offset, .data = std::move(data), .copied = loan.copied});
   loan = {};
   const Status status = co_await transfers_.Finish(transfer, deadline);

@@ -89,8 +89,10 @@ Operation DeleteOperation(const Context& context, std::string_view bucket, std::
 }
 
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms) {
-  return Make(context, OperationKind::kCreateBucket,
-              Fingerprint().Add(bucket.name).Add(static_cast<uint8_t>(bucket.bucket_class)), now_ms);
+  Fingerprint fingerprint;
+  fingerprint.Add(bucket.name).Add(static_cast<uint8_t>(bucket.bucket_class));
+  if (bucket.owner != context.tenant) fingerprint.Add(fmt::format("{}", static_cast<uint64_t>(bucket.owner)));
+  return Make(context, OperationKind::kCreateBucket, fingerprint, now_ms);
 }
 
 Operation DeleteBucketOperation(const Context& context, std::string_view name, uint64_t now_ms) {
