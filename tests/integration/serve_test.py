@@ -99,7 +99,7 @@ class RefusalTest(ForebayTest):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             address = "127.0.0.1:%d" % taken.getsockname()[1]
-            self.refused("--listen", address, saying=[address])
+            self.refused("--listen", address, "--data-listen", "127.0.0.1:0", saying=[address])
             self.refused("--listen", "127.0.0.1:0", "--data-listen", address, saying=[address])
 
     def test_two_servers_do_not_share_a_port(self):
