@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "auth/openssl_handles.h"
 #include "base/check.h"
 
 namespace forebay::auth {
@@ -14,16 +15,9 @@ namespace {
 const unsigned char* In(ByteView bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
 unsigned char* Out(MutableByteView bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using KeyContext = std::unique_ptr<EVP_PKEY_CTX, Deleter<EVP_PKEY_CTX_free>>;
-using DigestContext = std::unique_ptr<EVP_MD_CTX, Deleter<EVP_MD_CTX_free>>;
+using Key = KeyHandle;
+using KeyContext = std::unique_ptr<EVP_PKEY_CTX, OpensslFree<EVP_PKEY_CTX_free>>;
+using DigestContext = std::unique_ptr<EVP_MD_CTX, OpensslFree<EVP_MD_CTX_free>>;
 
 Key PrivateKey(int type, const Secret& secret) {
   Key key(EVP_PKEY_new_raw_private_key(type, nullptr, In(secret.view()), Secret::kSize));
