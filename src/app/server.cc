@@ -14,6 +14,7 @@
 #include "auth/audit.h"
 #include "auth/credentials.h"
 #include "auth/key_ring.h"
+#include "auth/rate_limits.h"
 #include "auth/rpc_auth.h"
 #include "auth/seal.h"
 #include "auth/session_table.h"
@@ -164,6 +165,7 @@ struct Server::Parts {
   std::unique_ptr<auth::Sealer> sealer;
   std::unique_ptr<control::TenantRegistry> tenants;
   std::unique_ptr<control::AccessKeys> access_keys;
+  auth::RateLimits rates;
   std::unique_ptr<auth::SessionTable> sessions;
   std::unique_ptr<auth::KeyRing> keys;
   std::unique_ptr<store::SystemRecords> records;
@@ -267,7 +269,7 @@ Status Server::Parts::StartData() {
   native::ServerOptions data_options;
   // The other half is for the memory tier and for what the store holds while it reads and writes.
   data_options.window_bytes = options.memory_bytes / 2;
-  data = std::make_unique<native::Server>(data_options, ways, store->engine(), *sessions, ReactorPointers(),
+  data = std::make_unique<native::Server>(data_options, ways, store->engine(), *sessions, rates, ReactorPointers(),
                                           log, audit);
   FB_TRY(rt::RunOn(home(), [this] { return data->Start(); }));
   for (size_t way = 0; way < ways.size(); ++way)

@@ -215,7 +215,7 @@ Grant Capability::ToGrant() const {
   Grant grant = GrantOf(blocks_.back());
   grant.issuer = issuer();
   grant.epoch = blocks_.back().epoch;
-  for (const CapabilityBlock& block : blocks_) grant.ids.push_back(block.id);
+  for (const CapabilityBlock& block : blocks_) grant.blocks.push_back({.id = block.id, .rates = block.rates});
   return grant;
 }
 

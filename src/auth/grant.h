@@ -32,6 +32,12 @@ struct RateGrant {
   bool Covers(const RateGrant& other) const;
 };
 
+/// One block of the chain that a grant came from.
+struct GrantedBlock {
+  CapabilityId id{};
+  RateGrant rates{};
+};
+
 /// Never expires.
 constexpr base::WallTime kNoExpiry = base::WallTime::max();
 
@@ -44,13 +50,13 @@ struct Grant {
   base::WallTime expires = kNoExpiry;
   std::string name{};  // for people: "credential root-1f3a5c7e", "capability 00112233..."
   // Of a capability:
-  PublicKey issuer{};               // the server key that signed it
-  uint64_t epoch = 0;               // of its tenant, when it was issued
-  std::vector<CapabilityId> ids{};  // its own and those it was narrowed from, oldest first
+  PublicKey issuer{};                  // the server key that signed it
+  uint64_t epoch = 0;                  // of its tenant, when it was issued
+  std::vector<GrantedBlock> blocks{};  // its own and those it was narrowed from, oldest first
 
   /// The owner of the whole store.
   static Grant Root(std::string_view credential_id);
-  bool from_capability() const { return !ids.empty(); }
+  bool from_capability() const { return !blocks.empty(); }
   /// True when whoever holds this may hand `other` out: same tenant, no right, place, rate or time more. A grant of the root
   /// tenant for everything covers those of every tenant.
   Status CheckCovers(const Grant& other) const;

@@ -46,8 +46,8 @@ Status Revocations::Check(const Grant& grant) const {
   if (grant.epoch != (epoch == epochs_.end() ? 0 : epoch->second))
     return Status::Unauthenticated("{} was revoked with all others of tenant {}; ask for a new one", grant.name,
                                    static_cast<uint64_t>(grant.tenant));
-  for (const CapabilityId& id : grant.ids) {
-    if (revoked_.contains({id, grant.tenant}) || revoked_.contains({id, TenantId::kRoot}))
+  for (const GrantedBlock& block : grant.blocks) {
+    if (revoked_.contains({block.id, grant.tenant}) || revoked_.contains({block.id, TenantId::kRoot}))
       return Status::Unauthenticated("{} was revoked; ask for a new one", grant.name);
   }
   return {};

@@ -101,6 +101,8 @@ rt::Task<Status> Connection::Greet() {
   FB_CO_ASSIGN(const wire::HelloRequest hello, wire::DecodeBody<wire::HelloRequest>(view.body));
   FB_CO_TRY(WatchSession(session));
   mac_.emplace(grant_->key.view());
+  allowance_.emplace(services_.reactor, services_.admission, grant_->grant->tenant,
+                     services_.rates.Open(*grant_->grant, services_.reactor.Now()));
   services_.log.Debug("session {:016x} of tenant {} bound to {} ({})", session,
                       static_cast<uint64_t>(grant_->grant->tenant), endpoint_->peer(), hello.client);
   const wire::HelloReply reply{.max_requests = services_.options.max_requests,

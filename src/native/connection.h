@@ -14,9 +14,12 @@
 #include "auth/audit.h"
 #include "auth/mac.h"
 #include "auth/policy.h"
+#include "auth/rate_limits.h"
 #include "auth/session_table.h"
 #include "base/log.h"
 #include "fabric/fabric.h"
+#include "native/admission.h"
+#include "native/allowance.h"
 #include "native/options.h"
 #include "native/put_stream.h"
 #include "native/request.h"
@@ -36,7 +39,8 @@ struct Services {
   const ServerOptions& options;
   base::Log& log;
   auth::Audit& audit;
-  rt::Semaphore& payload;       // bytes of store buffers that requests may hold
+  auth::RateLimits& rates;
+  Admission& admission;         // to the bytes of store buffers that requests may hold
   size_t request_window_bytes;  // of them, one request
   rt::WaitGroup& busy;          // requests and streams in progress
 };
@@ -58,6 +62,7 @@ class Connection {
   Services& services() { return services_; }
   fabric::Endpoint& endpoint() { return *endpoint_; }
   PutStreams& streams() { return streams_; }
+  Allowance& allowance() { return *allowance_; }
   /// Ok when the session's grant allows a request of `type` on that object; PermissionDenied, audited, when not. A handler asks for
   /// each object that its request names, before it does anything for it.
   Status CheckAllowed(wire::Type type, std::string_view bucket, std::string_view key);
@@ -91,6 +96,7 @@ class Connection {
   const std::unique_ptr<fabric::Endpoint> endpoint_;
   std::optional<auth::SessionGrant> grant_;  // after Hello
   std::optional<auth::MessageMac> mac_;
+  std::optional<Allowance> allowance_;
   struct Watch;                   // what a session's end is told to
   std::shared_ptr<Watch> watch_;  // shared with the session table's callback, which may come late
   rt::Timer expiry_;

@@ -469,7 +469,7 @@ TEST_F(ConnectionTest, TheDeadlineEndsARequest) {
 }
 
 TEST_F(ConnectionTest, AServerWithoutRoomForAChunkDoesNotStart) {
-  Server small({.window_bytes = 2 * base::kMiB - 1}, {{fabric_, "anywhere:0"}}, store_, sessions_,
+  Server small({.window_bytes = 2 * base::kMiB - 1}, {{fabric_, "anywhere:0"}}, store_, sessions_, rates_,
                {reactor_.get(), reactor_.get()}, *log_, audit_);
   EXPECT_EQ(Do(small.Start()).code(), Code::kInvalidArgument);
 }
@@ -477,7 +477,7 @@ TEST_F(ConnectionTest, AServerWithoutRoomForAChunkDoesNotStart) {
 // ---- several ways in ----
 
 TEST_F(ConnectionTest, AServerListensOnEachWayAndCountsWhatWentOverIt) {
-  Server both({}, {{memory_fabric_, "here:0"}, {memory_fabric_, "there:0"}}, store_, sessions_,
+  Server both({}, {{memory_fabric_, "here:0"}, {memory_fabric_, "there:0"}}, store_, sessions_, rates_,
               {reactor_.get()}, *log_, audit_);
   ASSERT_EQ(Do(both.Start()).ToString(), "OK");
   ASSERT_EQ(both.addresses().size(), 2u);
@@ -508,7 +508,7 @@ TEST_F(ConnectionTest, AServerListensOnEachWayAndCountsWhatWentOverIt) {
 
 TEST_F(ConnectionTest, AServerThatCannotListenOnOneWayListensOnNone) {
   Server taken({}, {{memory_fabric_, "free:0"}, {memory_fabric_, server_.addresses().front()}}, store_,
-               sessions_, {reactor_.get()}, *log_, audit_);
+               sessions_, rates_, {reactor_.get()}, *log_, audit_);
   const Status status = Do(taken.Start());
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("memory"), std::string_view::npos) << status.ToString();

@@ -36,6 +36,11 @@ rt::Task<void> HandleExists(Connection& connection, Request& request) {
     (void)co_await connection.ReplyError(request.header, ask.status());
     co_return;
   }
+  const Result<Admission::Place> place = co_await connection.allowance().Admit(request, ask->items.size(), 0);
+  if (!place.ok()) {
+    (void)co_await connection.ReplyError(request.header, place.status());
+    co_return;
+  }
   Lookup lookup{.running = rt::WaitGroup(request.context.reactor), .found = {}};
   lookup.found.resize(ask->items.size());
   lookup.running.Add(ask->items.size());

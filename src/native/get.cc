@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Get: a batch of ranged reads into one region of the client's memory, or into the reply.
 //
-// First every item is opened, and read at once when it is small: hot objects cost no suspension. Then the
-// pieces, small items whole and large ones in chunks, go to the client in order, neighbours in the region
-// together in one transfer, while later chunks are being read: disk and wire overlap within a window of bytes
-// that the request took at its start.
+// First every item is opened, and read at once when it is small, within a place that the request took at its start: hot
+// objects cost no suspension. Then the pieces, small items whole and then large ones in chunks, go to the client in order,
+// neighbours in the region together in one transfer, while later chunks are being read: disk and wire overlap within the
+// request's window of bytes. Each chunk asks for a place of its own, so what a request holds is what is on its way.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -39,6 +39,7 @@ struct Piece {
   Item* item;
   uint64_t offset;  // in what the item delivers
   uint64_t length;
+  Admission::Place place{};
   bool ready = false;
   Result<store::ReadData> data = store::ReadData{};
 };
@@ -49,22 +50,25 @@ class GetRun {
       : connection_(connection),
         request_(request),
         ask_(std::move(ask)),
-        window_bytes_(0),
+        order_(request.context.reactor),
         progress_(request.context.reactor) {}
 
   rt::Task<void> Run();
 
  private:
   Status Check();
+  rt::Task<Status> Begin();
   rt::Task<void> Open();
   rt::Forked OpenItem(Item& item);
   bool FitsInline() const;
   rt::Task<Status> Transfer();
+  void PlanWhole();
   void PlanReads();
   rt::Forked ReadPiece(Piece& piece);
+  rt::Task<Result<store::ReadData>> ReadInPlace(Piece& piece);
   bool WriteReady();
   bool Take(Piece& piece, std::vector<base::Buffer>& out);
-  rt::Forked WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data);
+  rt::Forked WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data, Admission::Place place);
   rt::Task<Status> Reply(bool inlined);
 
   Connection& connection_;
@@ -72,7 +76,10 @@ class GetRun {
   const wire::GetRequest ask_;
   std::vector<Item> items_;
   uint64_t asked_bytes_ = 0;
-  uint64_t window_bytes_;
+  uint64_t small_bytes_ = 0;  // of them, in items that are small whatever their objects are
+  Allowance::TransferPlace transfer_;
+  Admission::Place place_;   // of what is read while it is opened
+  rt::Mutex order_;          // chunks ask for their places one after the other: none waits for one that comes after it
   uint64_t held_bytes_ = 0;  // read or being read, and not yet delivered
   std::deque<Piece> pieces_;
   size_t next_item_ = 0;  // whose pieces are planned next
@@ -95,6 +102,7 @@ Status GetRun::Check() {
       return Status::InvalidArgument("{} bytes at {} of a region of {} for `{}/{}`", item.length, offset,
                                      room, item.bucket, item.key);
     asked_bytes_ = asked_bytes_ > UINT64_MAX - item.length ? UINT64_MAX : asked_bytes_ + item.length;
+    small_bytes_ += std::min(item.length, kSmallBytes);
   }
   if (!ask_.region.present() && asked_bytes_ > base::kMaxInlineBytes)
     return Status::InvalidArgument("a Get of {} bytes without a region; at most {} fit a reply", asked_bytes_,
@@ -102,25 +110,29 @@ Status GetRun::Check() {
   return {};
 }
 
-rt::Task<void> GetRun::Run() {
-  const Status checked = Check();
-  if (!checked.ok()) {
-    (void)co_await connection_.ReplyError(request_.header, checked);
-    co_return;
+/// Takes what the request needs before it opens anything.
+rt::Task<Status> GetRun::Begin() {
+  Allowance& allowance = connection_.allowance();
+  if (allowance.LimitsTransfers()) {
+    FB_CO_ASSIGN(transfer_, co_await allowance.BeginTransfer(request_));
   }
-  window_bytes_ = std::min<uint64_t>(asked_bytes_, connection_.services().request_window_bytes);
-  rt::Semaphore& payload = connection_.services().payload;
-  if (!co_await payload.Acquire(window_bytes_,
-                                {.token = &request_.cancel, .deadline = request_.context.deadline})) {
-    const Status stopped = request_.Stopped();
-    (void)co_await connection_.ReplyError(
-        request_.header,
-        stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Get in time") : stopped);
-    co_return;
+  const size_t bytes = std::min<uint64_t>(small_bytes_, allowance.chunk_bytes());
+  place_ = allowance.TryAdmit(ask_.items.size(), bytes);
+  if (!place_) {
+    FB_CO_ASSIGN(place_, co_await allowance.Admit(request_, ask_.items.size(), bytes));
   }
-  const rt::Units units(payload, window_bytes_);
+  co_return Status();
+}
 
+rt::Task<void> GetRun::Run() {
+  Status begun = Check();
+  if (begun.ok()) begun = co_await Begin();
+  if (!begun.ok()) {
+    (void)co_await connection_.ReplyError(request_.header, begun);
+    co_return;
+  }
   co_await Open();
+  connection_.allowance().Shrink(place_, held_bytes_);
   const bool inlined = FitsInline();
   if (!inlined) failed_ = co_await Transfer();
   if (failed_.ok()) {
@@ -165,7 +177,7 @@ rt::Forked GetRun::OpenItem(Item& item) {
   } else {
     item.reader = *std::move(reader);
     item.size = std::min(ask.length, total - ask.offset);
-    if (item.size != 0 && item.size <= kSmallBytes && held_bytes_ + item.size <= window_bytes_) {
+    if (item.size != 0 && item.size <= kSmallBytes && held_bytes_ + item.size <= place_.bytes()) {
       held_bytes_ += item.size;
       auto data = co_await item.reader->Read(request_.context, ask.offset, item.size);
       if (data.ok()) {
@@ -194,6 +206,7 @@ bool GetRun::FitsInline() const {
 // ---- moving ----
 
 rt::Task<Status> GetRun::Transfer() {
+  PlanWhole();
   for (;;) {
     if (failed_.ok()) failed_ = request_.Stopped();
     if (failed_.ok()) {
@@ -208,8 +221,20 @@ rt::Task<Status> GetRun::Transfer() {
   co_return failed_;
 }
 
-/// Starts reads, in order, as far as the window allows. What was read while opening holds its part of it
-/// already.
+/// Puts what was read while it was opened before everything else: it is delivered, and its place is given back, whatever the
+/// chunks wait for.
+void GetRun::PlanWhole() {
+  for (Item& item : items_) {
+    if (!item.status.ok() || !item.whole.has_value()) continue;
+    Piece& piece = pieces_.emplace_back(&item, 0, item.size);
+    piece.place = place_.Split(item.size);
+    piece.data = *std::move(item.whole);
+    piece.ready = true;
+    item.planned = item.size;
+  }
+}
+
+/// Starts reads, in order, as far as the window allows.
 void GetRun::PlanReads() {
   while (next_item_ < items_.size()) {
     Item& item = items_[next_item_];
@@ -217,15 +242,8 @@ void GetRun::PlanReads() {
       ++next_item_;
       continue;
     }
-    if (item.whole.has_value()) {
-      Piece& piece = pieces_.emplace_back(&item, 0, item.size);
-      piece.data = *std::move(item.whole);
-      piece.ready = true;
-      item.planned = item.size;
-      continue;
-    }
-    const uint64_t length = std::min<uint64_t>(item.size - item.planned, base::kMaxChunkBytes);
-    if (held_bytes_ != 0 && held_bytes_ + length > window_bytes_) return;
+    const uint64_t length = std::min<uint64_t>(item.size - item.planned, connection_.allowance().chunk_bytes());
+    if (held_bytes_ != 0 && held_bytes_ + length > connection_.services().request_window_bytes) return;
     held_bytes_ += length;
     Piece& piece = pieces_.emplace_back(&item, item.planned, length);
     item.planned += length;
@@ -234,9 +252,20 @@ void GetRun::PlanReads() {
   }
 }
 
+rt::Task<Result<store::ReadData>> GetRun::ReadInPlace(Piece& piece) {
+  Allowance& allowance = connection_.allowance();
+  {
+    const rt::Units turn = co_await order_.Lock();
+    piece.place = allowance.TryAdmit(0, piece.length);
+    if (!piece.place) {
+      FB_CO_ASSIGN(piece.place, co_await allowance.Admit(request_, 0, piece.length));
+    }
+  }
+  co_return co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset, piece.length);
+}
+
 rt::Forked GetRun::ReadPiece(Piece& piece) {
-  piece.data = co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset,
-                                                 piece.length);
+  piece.data = co_await ReadInPlace(piece);
   piece.ready = true;
   --running_;
   progress_.Set();
@@ -249,19 +278,22 @@ bool GetRun::WriteReady() {
   std::vector<base::Buffer> data;
   uint64_t start = 0;
   uint64_t length = 0;
+  const size_t most = connection_.allowance().chunk_bytes();
+  Admission::Place place;
   while (!pieces_.empty() && pieces_.front().ready) {
     Piece& piece = pieces_.front();
     const uint64_t at = piece.item->ask->region_offset + piece.offset;
-    if (length != 0 && (at != start + length || length + piece.length > base::kMaxChunkBytes)) break;
+    if (length != 0 && (at != start + length || length + piece.length > most)) break;
     if (Take(piece, data)) {
       if (length == 0) start = at;
       length += piece.length;
+      place.Merge(std::move(piece.place));
     }
     pieces_.pop_front();
   }
   if (length == 0) return true;  // all of them failed
   ++running_;
-  WriteRun(start, length, std::move(data));
+  WriteRun(start, length, std::move(data), std::move(place));
   return true;
 }
 
@@ -286,7 +318,8 @@ bool GetRun::Take(Piece& piece, std::vector<base::Buffer>& out) {
   return true;
 }
 
-rt::Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data) {
+rt::Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data,
+                            Admission::Place place) {
   request_.transfers.Add();
   const fabric::RegionToken region{
       .key = ask_.region.key, .length = ask_.region.length, .direction = fabric::Direction::kPeerWrites};
@@ -295,6 +328,7 @@ rt::Forked GetRun::WriteRun(uint64_t region_offset, uint64_t length, std::vector
   request_.transfers.Done();
   if (failed_.ok()) failed_ = written;
   held_bytes_ -= length;
+  place.Shrink(0);
   --running_;
   progress_.Set();
 }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "auth/audit.h"
+#include "auth/rate_limits.h"
 #include "auth/session_table.h"
 #include "base/checksum.h"
 #include "base/log.h"
@@ -40,7 +41,7 @@ class NativeTest : public testing::Test {
         sessions_(clock_, random_),
         memory_fabric_(random_),
         fabric_(memory_fabric_, *reactor_),
-        server_(std::move(options), {{fabric_, "anywhere:0"}}, store_, sessions_, {reactor_.get()}, *log_, audit_) {
+        server_(std::move(options), {{fabric_, "anywhere:0"}}, store_, sessions_, rates_, {reactor_.get()}, *log_, audit_) {
     EXPECT_EQ(Do(server_.Start()).ToString(), "OK");
     EXPECT_EQ(Do(store_.CreateBucket(context_, {.name = "models"})).ToString(), "OK");
   }
@@ -110,6 +111,7 @@ class NativeTest : public testing::Test {
   store::MemoryStore store_;
   auth::Secret secret_;
   auth::SessionTable sessions_;
+  auth::RateLimits rates_;
   fabric::MemoryFabric memory_fabric_;
   HoldingFabric fabric_;
   Server server_;

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "native/admission.h"
 
 namespace forebay::native {
 
@@ -25,6 +26,7 @@ struct ServerOptions {
   // reactor's share of it is at least one chunk, and no request has more than that share.
   size_t window_bytes = 128 * base::kMiB;
   size_t request_window_bytes = 8 * base::kMiB;
+  AdmissionOptions fairness{};  // how tenants share a reactor; its window is taken from the above
 };
 
 }  // namespace forebay::native

@@ -23,18 +23,24 @@ struct Chunk {
   uint64_t offset;
   uint64_t size;
   bool ready = false;
+  Admission::Place place{};  // while its data is held, unless the whole request has one
   Result<std::vector<base::Buffer>> data = std::vector<base::Buffer>();
 };
 
 class PutRun {
  public:
-  PutRun(Connection& connection, Request& request, wire::PutRequest ask, uint64_t window_bytes)
+  /// `place` is for the whole payload, or, with `in_chunks`, for none of it: then each chunk asks for its own.
+  PutRun(Connection& connection, Request& request, wire::PutRequest ask, uint64_t window_bytes, Admission::Place place,
+         bool in_chunks)
       : connection_(connection),
         request_(request),
         ask_(std::move(ask)),
         results_(ask_.items.size(), Status::Internal("not begun")),
+        place_(std::move(place)),
+        in_chunks_(in_chunks),
         running_(request.context.reactor),
-        window_(request.context.reactor, window_bytes) {}
+        window_(request.context.reactor, window_bytes),
+        order_(request.context.reactor) {}
 
   rt::Task<void> Run();
 
@@ -45,14 +51,18 @@ class PutRun {
                         store::ObjectWriter& writer);
   rt::Forked FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk,
                         rt::Event& progress);
+  rt::Task<Status> TakeRoom(Chunk& chunk);
   PayloadSource SourceOf(const wire::PutItem& item) const { return {item.source, ask_.region}; }
 
   Connection& connection_;
   Request& request_;
   const wire::PutRequest ask_;
   std::vector<Result<store::ObjectInfo>> results_;
+  const Admission::Place place_;
+  const bool in_chunks_;
   rt::WaitGroup running_;
   rt::Semaphore window_;  // bytes
+  rt::Mutex order_;       // chunks ask for their places one after the other: none waits for one that comes after it
 };
 
 rt::Task<void> PutRun::Run() {
@@ -114,7 +124,7 @@ rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& c
   Status status;
   while (!chunks.empty() || (status.ok() && planned < item.size)) {
     while (status.ok() && planned < item.size && chunks.size() < kChunksAhead) {
-      const uint64_t size = std::min<uint64_t>(item.size - planned, base::kMaxChunkBytes);
+      const uint64_t size = std::min<uint64_t>(item.size - planned, connection_.allowance().chunk_bytes());
       Chunk& chunk = chunks.emplace_back(planned, size);
       planned += size;
       FetchChunk(item, writer, chunk, progress);
@@ -136,14 +146,29 @@ rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& c
   co_return status;
 }
 
+/// Of the request's window, and of the reactor's. The window's is given back when this fails.
+rt::Task<Status> PutRun::TakeRoom(Chunk& chunk) {
+  if (!co_await window_.Acquire(chunk.size,
+                                {.token = &request_.cancel, .deadline = request_.context.deadline})) {
+    FB_CO_TRY(request_.Stopped());
+    co_return Status::DeadlineExceeded("the server had no memory for a chunk in time");
+  }
+  if (!in_chunks_) co_return Status();
+  const rt::Units turn = co_await order_.Lock();
+  Result<Admission::Place> place = co_await connection_.allowance().Admit(request_, 0, chunk.size);
+  if (place.ok()) {
+    chunk.place = *std::move(place);
+  } else {
+    window_.Release(chunk.size);
+  }
+  co_return place.status();
+}
+
 /// A chunk that is ready with data holds its size of the window.
 rt::Forked PutRun::FetchChunk(const wire::PutItem& item, store::ObjectWriter& writer, Chunk& chunk,
                               rt::Event& progress) {
-  if (!co_await window_.Acquire(chunk.size,
-                                {.token = &request_.cancel, .deadline = request_.context.deadline})) {
-    const Status stopped = request_.Stopped();
-    chunk.data =
-        stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a chunk in time") : stopped;
+  if (const Status room = co_await TakeRoom(chunk); !room.ok()) {
+    chunk.data = room;
   } else {
     chunk.data = co_await Fetch(connection_, request_, writer, SourceOf(item),
                                 item.source_offset + chunk.offset, chunk.size);
@@ -166,16 +191,19 @@ rt::Task<void> HandlePut(Connection& connection, Request& request) {
   const size_t limit = connection.services().request_window_bytes;
   for (const wire::PutItem& item : ask->items) total += std::min<uint64_t>(item.size, limit);
   const size_t window = std::min<uint64_t>(total, limit);
-  rt::Semaphore& payload = connection.services().payload;
-  if (!co_await payload.Acquire(window, {.token = &request.cancel, .deadline = request.context.deadline})) {
-    const Status stopped = request.Stopped();
-    (void)co_await connection.ReplyError(
-        request.header,
-        stopped.ok() ? Status::DeadlineExceeded("the server had no memory for a Put in time") : stopped);
+  Allowance& allowance = connection.allowance();
+  const Result<Allowance::TransferPlace> transfer = co_await allowance.BeginTransfer(request);
+  if (!transfer.ok()) {
+    (void)co_await connection.ReplyError(request.header, transfer.status());
     co_return;
   }
-  const rt::Units units(payload, window);
-  PutRun run(connection, request, *std::move(ask), window);
+  const bool in_chunks = window > allowance.chunk_bytes();
+  Result<Admission::Place> place = co_await allowance.Admit(request, ask->items.size(), in_chunks ? 0 : window);
+  if (!place.ok()) {
+    (void)co_await connection.ReplyError(request.header, place.status());
+    co_return;
+  }
+  PutRun run(connection, request, *std::move(ask), window, *std::move(place), in_chunks);
   co_await run.Run();
 }
 

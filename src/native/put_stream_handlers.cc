@@ -25,6 +25,7 @@ rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& req
                : Status();
   };
   FB_CO_TRY(full());
+  FB_CO_TRY((co_await connection.allowance().Admit(request, 1, 0)).status());
   store::PutOptions options;
   options.condition = ToCondition(ask.condition, ask.etag);
   options.size_bytes = ask.size;
@@ -67,24 +68,24 @@ rt::Task<Status> CheckAndWrite(Request& request, PutStream& stream, const wire::
   co_return stream.status;
 }
 
+/// Has a turn among the transfers only while bytes move: what was fetched may have to wait for the pieces before it.
+rt::Task<Result<std::vector<base::Buffer>>> FetchPiece(Connection& connection, Request& request, PutStream& stream,
+                                                       const wire::PutDataRequest& ask, Admission::Place& place) {
+  const Result<Allowance::TransferPlace> transfer = co_await connection.allowance().BeginTransfer(request);
+  FB_CO_TRY(transfer.status());
+  FB_CO_ASSIGN(place, co_await connection.allowance().Admit(request, 0, ask.size));
+  FB_CO_TRY(stream.status);
+  co_return co_await Fetch(connection, request, *stream.writer, {ask.source, ask.region}, ask.region_offset, ask.size);
+}
+
 rt::Task<Status> TakePiece(Connection& connection, Request& request, PutStream& stream,
                            const wire::PutDataRequest& ask) {
   if (stream.writer->replays()) {  // it took place before: its content is not needed again
     stream.written += ask.size;
     co_return Status();
   }
-  rt::Semaphore& payload = connection.services().payload;
-  const bool held =
-      co_await payload.Acquire(ask.size, {.token = &request.cancel, .deadline = request.context.deadline});
-  if (!held) {
-    FB_CO_TRY(request.Stopped());
-    co_return Status::DeadlineExceeded("the server had no memory for a piece in time");
-  }
-  const rt::Units units(payload, ask.size);
-  FB_CO_TRY(stream.status);
-  FB_CO_ASSIGN(std::vector<base::Buffer> data,
-               co_await Fetch(connection, request, *stream.writer, {ask.source, ask.region},
-                              ask.region_offset, ask.size));
+  Admission::Place place;
+  FB_CO_ASSIGN(std::vector<base::Buffer> data, co_await FetchPiece(connection, request, stream, ask, place));
   co_return co_await CheckAndWrite(request, stream, ask, std::move(data));
 }
 

@@ -19,16 +19,22 @@ fabric::EndpointOptions EndpointOptionsOf() {
   return options;
 }
 
+AdmissionOptions FairnessOf(const ServerOptions& options, size_t window_bytes) {
+  AdmissionOptions fairness = options.fairness;
+  fairness.window_bytes = window_bytes;
+  return fairness;
+}
+
 }  // namespace
 
 /// The connections of one reactor.
 class Server::Shard {
  public:
-  Shard(rt::Reactor& home, store::ObjectStore& store, auth::SessionTable& sessions,
+  Shard(rt::Reactor& home, store::ObjectStore& store, auth::SessionTable& sessions, auth::RateLimits& rates,
         const ServerOptions& options, size_t window_bytes, size_t ways, base::Log& log,
         auth::Audit& audit, std::atomic<size_t>& connections)
       : reactor(home),
-        payload_(home, window_bytes),
+        admission_(home, FairnessOf(options, window_bytes)),
         busy_(home),
         gate_(home),
         services_{.reactor = home,
@@ -37,7 +43,8 @@ class Server::Shard {
                   .options = options,
                   .log = log,
                   .audit = audit,
-                  .payload = payload_,
+                  .rates = rates,
+                  .admission = admission_,
                   .request_window_bytes = std::min(options.request_window_bytes, window_bytes),
                   .busy = busy_},
         ended_(ways),
@@ -90,7 +97,7 @@ class Server::Shard {
     connections_count_.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  rt::Semaphore payload_;
+  Admission admission_;
   rt::WaitGroup busy_;
   rt::Gate gate_;
   Services services_;
@@ -102,7 +109,8 @@ class Server::Shard {
 };
 
 Server::Server(ServerOptions options, std::vector<ListenOn> ways, store::ObjectStore& store,
-               auth::SessionTable& sessions, std::vector<rt::Reactor*> reactors, base::Log& log, auth::Audit& audit)
+               auth::SessionTable& sessions, auth::RateLimits& rates, std::vector<rt::Reactor*> reactors, base::Log& log,
+               auth::Audit& audit)
     : options_(std::move(options)),
       ways_(std::move(ways)),
       log_(log),
@@ -110,7 +118,7 @@ Server::Server(ServerOptions options, std::vector<ListenOn> ways, store::ObjectS
       accepting_(home_) {
   const size_t share = options_.window_bytes / reactors.size();
   for (rt::Reactor* reactor : reactors)
-    shards_.push_back(std::make_unique<Shard>(*reactor, store, sessions, options_, share, ways_.size(), log_, audit,
+    shards_.push_back(std::make_unique<Shard>(*reactor, store, sessions, rates, options_, share, ways_.size(), log_, audit,
                                               connections_));
 }
 

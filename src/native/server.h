@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "auth/audit.h"
+#include "auth/rate_limits.h"
 #include "auth/session_table.h"
 #include "base/log.h"
 #include "fabric/fabric.h"
@@ -38,7 +39,8 @@ class Server {
  public:
   /// All are borrowed; `ways` and `reactors` hold at least one each.
   Server(ServerOptions options, std::vector<ListenOn> ways, store::ObjectStore& store,
-         auth::SessionTable& sessions, std::vector<rt::Reactor*> reactors, base::Log& log, auth::Audit& audit);
+         auth::SessionTable& sessions, auth::RateLimits& rates, std::vector<rt::Reactor*> reactors, base::Log& log,
+         auth::Audit& audit);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

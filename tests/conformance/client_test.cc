@@ -16,6 +16,7 @@
 #include "auth/rpc_auth.h"
 #include "auth/audit.h"
 #include "auth/key_ring.h"
+#include "auth/rate_limits.h"
 #include "auth/session_table.h"
 #include "auth/trusted_clock.h"
 #include "base/checksum.h"
@@ -83,7 +84,7 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   void StartServer(const std::string& listen = "127.0.0.1:0") {
     data_ = std::make_unique<native::Server>(
         native::ServerOptions{}, std::vector<native::ListenOn>{{*fabric_, GetParam().address}}, store_,
-        sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_, audit_);
+        sessions_, rates_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_, audit_);
     EXPECT_EQ(thread_->Run([this] { return data_->Start(); }).ToString(), "OK");
     auto control = control::ControlServer::Start(
         {.listen = listen,
@@ -136,6 +137,7 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   control::TenantRegistry tenants_;
   control::AccessKeys keys_;
   auth::SessionTable sessions_;
+  auth::RateLimits rates_;
   std::unique_ptr<auth::KeyRing> signing_keys_;
   std::unique_ptr<control::CapabilityAuthority> authority_;
   auth::RpcAuthenticator authenticator_;

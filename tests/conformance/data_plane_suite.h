@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "auth/audit.h"
+#include "auth/rate_limits.h"
 #include "auth/session_table.h"
 #include "base/checksum.h"
 #include "base/log.h"
@@ -48,7 +49,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
         audit_(*log_, clock_),
         store_(*arena_, clock_),
         sessions_(clock_, random_),
-        server_({}, {{*fabric_, GetParam().address}}, store_, sessions_, Reactors(two_reactors), *log_,
+        server_({}, {{*fabric_, GetParam().address}}, store_, sessions_, rates_, Reactors(two_reactors), *log_,
                 audit_),
         pool_(client_thread_->reactor(), client::MoverChoice::Only(*fabric_), threads_,
               [this](base::Duration) { return OpenSession(); }, lanes, random_, {.max_attempts = 3}) {
@@ -143,6 +144,7 @@ class DataPlaneSuite : public testing::TestWithParam<FabricChoice> {
   store::MemoryStore store_;
   auth::Secret secret_;
   auth::SessionTable sessions_;
+  auth::RateLimits rates_;
   std::atomic<int> sessions_opened_{0};
   native::Server server_;
   rt::ThreadPool threads_{1, "open"};

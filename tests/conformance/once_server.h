@@ -16,6 +16,7 @@
 #include "auth/key_ring.h"
 #include "auth/rpc_auth.h"
 #include "auth/seal.h"
+#include "auth/rate_limits.h"
 #include "auth/session_table.h"
 #include "auth/trusted_clock.h"
 #include "base/arena.h"
@@ -59,7 +60,7 @@ class OnceServer {
     store_ = *std::move(opened);
     data_ = std::make_unique<native::Server>(
         native::ServerOptions{}, std::vector<native::ListenOn>{{fabric_, "127.0.0.1:0"}}, store_->engine(),
-        sessions_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_, audit_);
+        sessions_, rates_, std::vector<rt::Reactor*>{&thread_->reactor()}, *log_, audit_);
     ASSERT_EQ(thread_->Run([this] { return data_->Start(); }).ToString(), "OK");
     OpenRecords();
     auto control = control::ControlServer::Start({.listen = "127.0.0.1:0", .version = "test"},
@@ -162,6 +163,7 @@ class OnceServer {
   auth::TrustedClock trusted_clock_{clock_};
   auth::Audit audit_{*log_, clock_};
   auth::SessionTable sessions_{trusted_clock_, random_};
+  auth::RateLimits rates_;
   const auth::Sealer sealer_{credentials_.secret, random_};
   const std::unique_ptr<auth::KeyRing> signing_keys_ =
       *auth::KeyRing::Open(directory_.path() + "/signing-keys", clock_, random_);
