@@ -81,6 +81,7 @@ class AdmissionTest : public testing::Test {
   Admission admission_{*reactor_, options_};
   std::shared_ptr<Admission::Flow> greedy_ = admission_.Join(kGreedy);
   std::shared_ptr<Admission::Flow> modest_ = admission_.Join(kModest);
+  std::vector<std::shared_ptr<Admission::Flow>> others_;
   std::vector<std::string> begun_;
   std::vector<std::string> gave_up_;
   std::deque<std::pair<std::string, Admission::Place>> held_;
@@ -229,14 +230,13 @@ TEST_F(AdmissionTest, APlaceIsGivenBackInPartsAndMerged) {
 
 TEST_F(AdmissionTest, ManyTenantsEachGetTheirPart) {
   std::map<char, size_t> begun;
-  std::vector<std::shared_ptr<Admission::Flow>> flows;
   for (int tenant = 0; tenant < 10; ++tenant) {
-    flows.push_back(admission_.Join(static_cast<TenantId>(100 + tenant)));
-    (void)admission_.TryEnter(*flows.back(), 0, 0);
+    others_.push_back(admission_.Join(static_cast<TenantId>(100 + tenant)));
+    (void)admission_.TryEnter(*others_.back(), 0, 0);
   }
   for (int tenant = 0; tenant < 10; ++tenant) {
     const int requests = tenant == 0 ? 600 : 100;
-    for (int i = 0; i < requests; ++i) Ask(flows[tenant], std::string(1, static_cast<char>('a' + tenant)), 1, 64 * base::kKiB);
+    for (int i = 0; i < requests; ++i) Ask(others_[tenant], std::string(1, static_cast<char>('a' + tenant)), 1, 64 * base::kKiB);
   }
   for (int turn = 0; turn < 60; ++turn) {
     Turn(1);
