@@ -8,6 +8,7 @@
 
 #include "app/crypto_bench.h"
 #include "app/exit_status.h"
+#include "app/fairness_bench.h"
 #include "app/invocation.h"
 #include "app/json.h"
 #include "base/bytes.h"
@@ -194,6 +195,7 @@ void AddBenchCommands(CLI::App& root, Invocation& invocation) {
     invocation.run = [all, &invocation] { return RunCases(AllCases(*all), invocation); };
   });
 
+  AddFairnessBench(*bench, invocation);
   AddCryptoBench(*bench, invocation);
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <latch>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,6 +32,7 @@ Error CheckSpec(const LoadSpec& spec) {
   if (spec.batch == 0 || spec.batch > base::kMaxBatchItems)
     return bad(fmt::format("--batch is 1 to {}", base::kMaxBatchItems));
   if (spec.batch > 1 && spec.operation == Operation::kPut) return bad("--batch is for gets");
+  if (!(spec.requests_per_second >= 0 && spec.requests_per_second <= 10e6)) return bad("at most 10 million requests a second");
   if (spec.object_bytes * spec.batch * spec.depth * spec.threads > 4 * base::kGiB)
     return bad("size x batch x depth x threads is more than 4 GiB of buffers: lower one of them");
   return {Code::kOk, {}};
@@ -47,20 +48,27 @@ uint64_t ChooseObjects(const LoadSpec& spec) {
                               std::max<uint64_t>(1, std::min<uint64_t>(spec.batch, 256)), 1024);
 }
 
-/// What all slots of a run share. Slots call Take until it gives nothing, then Finish.
+class Slot;
+
+/// What all slots of a run share. A slot that has nothing in flight is handed to Idle, and starts again when it is told to.
 class Run {
  public:
   Run(const LoadSpec& spec, std::string bucket, uint64_t objects)
-      : spec_(spec), bucket_(std::move(bucket)), objects_(objects) {}
+      : spec_(spec), bucket_(std::move(bucket)), objects_(objects), watch_(spec.watch != nullptr ? *spec.watch : own_watch_) {}
 
   const LoadSpec& spec() const { return spec_; }
   const std::string& bucket() const { return bucket_; }
   bool once() const { return spec_.operation == Operation::kGet && spec_.heat == Heat::kCold; }
 
-  void Begin() { until_ = SteadyClock::now() + spec_.duration; }
+  bool paced() const { return spec_.requests_per_second > 0; }
+
+  /// Runs all of it on these slots, until the last one is idle.
+  void Go(const std::vector<std::unique_ptr<Slot>>& slots);
+  void Idle(Slot& slot, uint64_t operations);
+
   /// The index of the next object, or nothing when the run is over.
   std::optional<uint64_t> Take(uint64_t count) {
-    if (failed_.load(std::memory_order_relaxed) || SteadyClock::now() >= until_) return std::nullopt;
+    if (over()) return std::nullopt;
     const uint64_t index = next_.fetch_add(count, std::memory_order_relaxed);
     if (once() && index + count > objects_) return std::nullopt;
     return index % (objects_ - count + 1);
@@ -75,32 +83,40 @@ class Run {
   }
 
  private:
+  bool over() const {
+    return failed_.load(std::memory_order_relaxed) || watch_.stop.load(std::memory_order_relaxed) ||
+           SteadyClock::now() >= until_;
+  }
+  void Pace();
+
   const LoadSpec spec_;
   const std::string bucket_;
   const uint64_t objects_;
+  LoadWatch own_watch_;
+  LoadWatch& watch_;
   SteadyClock::time_point until_;
+  std::vector<Slot*> idle_;  // guarded by mutex_
+  std::condition_variable changed_;
   std::atomic<uint64_t> next_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   Error error_;
 };
 
-/// One request in flight, restarted from its own callback: everything happens on its client's thread.
+/// One request in flight. Unless the run is paced it is started again from its own callback, on its client's thread.
 class Slot {
  public:
-  Slot(Run& run, Client& client, std::latch& done) : run_(run), client_(client), done_(done) {
+  Slot(Run& run, Client& client) : run_(run), client_(client) {
     memory_.resize(run.spec().object_bytes * run.spec().batch);
     base::SeededRandom(reinterpret_cast<uintptr_t>(this)).Fill(memory_);
   }
 
-  void Next() {
+  /// `due`: when the request should have begun, if not now.
+  void Start(SteadyClock::time_point due) {
     const unsigned batch = run_.spec().batch;
     const std::optional<uint64_t> index = run_.Take(batch);
-    if (!index) {
-      done_.count_down();
-      return;
-    }
-    started_ = SteadyClock::now();
+    if (!index) return run_.Idle(*this, 0);
+    started_ = due;
     if (run_.spec().operation == Operation::kPut) {
       client_.PutAsync(run_.bucket(), KeyOf(*index), memory_, {},
                        [this](std::expected<PutResult, Error> result) { Ended(result, 1); });
@@ -152,24 +168,62 @@ class Slot {
 
   template <typename T>
   void Ended(const std::expected<T, Error>& result, unsigned operations) {
+    const SteadyClock::time_point now = SteadyClock::now();
     if (!result) {
       run_.Fail(result.error());
     } else {
-      latency_.Add(static_cast<uint64_t>((SteadyClock::now() - started_).count()));
+      latency_.Add(static_cast<uint64_t>((now - started_).count()));
       operations_ += operations;
     }
-    Next();
+    run_.Idle(*this, result ? operations : 0);
   }
 
   Run& run_;
   Client& client_;
-  std::latch& done_;
   Bytes memory_;
   std::optional<Region> region_;
   SteadyClock::time_point started_;
   uint64_t operations_ = 0;
   Histogram latency_;
 };
+
+void Run::Go(const std::vector<std::unique_ptr<Slot>>& slots) {
+  until_ = SteadyClock::now() + spec_.duration;
+  watch_.running = true;
+  if (paced()) {
+    for (const auto& slot : slots) idle_.push_back(slot.get());
+    Pace();
+  } else {
+    for (const auto& slot : slots) slot->Start(SteadyClock::now());
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return idle_.size() == slots.size(); });
+  watch_.running = false;
+}
+
+void Run::Idle(Slot& slot, uint64_t operations) {
+  watch_.operations.fetch_add(operations, std::memory_order_relaxed);
+  if (!paced() && operations != 0) return slot.Start(SteadyClock::now());
+  const std::scoped_lock lock(mutex_);
+  idle_.push_back(&slot);
+  changed_.notify_one();
+}
+
+/// Starts each request when it is due, or as soon after it as a slot is idle.
+void Run::Pace() {
+  const auto begin = SteadyClock::now();
+  for (uint64_t number = 0; !over(); ++number) {
+    const std::chrono::duration<double> after(static_cast<double>(number) / spec_.requests_per_second);
+    const auto due = begin + std::chrono::duration_cast<SteadyClock::duration>(after);
+    std::this_thread::sleep_until(std::min(due, until_));
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !idle_.empty(); });
+    Slot& slot = *idle_.back();
+    idle_.pop_back();
+    lock.unlock();
+    slot.Start(due);
+  }
+}
 
 /// Puts objects [0, count), several in flight.
 std::expected<void, Error> PutAll(Client& client, const std::string& bucket, uint64_t count,
@@ -243,6 +297,13 @@ class ScratchBucket {
   std::string name_;
 };
 
+/// Of nothing for whoever may not ask.
+auto StatsOf(Client& client) {
+  auto stats = client.Stats();
+  if (!stats && stats.error().code == Code::kPermissionDenied) return decltype(stats)(ServerStats{});
+  return stats;
+}
+
 }  // namespace
 
 std::expected<LoadReport, Error> RunLoad(const LoadSpec& spec, const Connector& connect) {
@@ -265,24 +326,21 @@ std::expected<LoadReport, Error> RunLoad(const LoadSpec& spec, const Connector& 
     }
   }
   Run run(spec, bucket->name(), objects);
-  std::latch done(static_cast<ptrdiff_t>(spec.depth) * spec.threads);
   std::vector<std::unique_ptr<Slot>> slots;
   for (const auto& client : clients) {
-    for (unsigned i = 0; i < spec.depth; ++i) slots.push_back(std::make_unique<Slot>(run, *client, done));
+    for (unsigned i = 0; i < spec.depth; ++i) slots.push_back(std::make_unique<Slot>(run, *client));
   }
   LoadReport report;
   report.path = clients.front()->path();
-  const auto server_before = clients.front()->Stats();
+  const auto server_before = StatsOf(*clients.front());
   if (!server_before) return std::unexpected(server_before.error());
   const double cpu = ProcessCpuSeconds();
   const auto start = SteadyClock::now();
-  run.Begin();
-  for (const auto& slot : slots) slot->Next();
-  done.wait();
+  run.Go(slots);
   report.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
   report.client_cpu_seconds = ProcessCpuSeconds() - cpu;
   if (const auto error = run.error()) return std::unexpected(*error);
-  const auto server_after = clients.front()->Stats();
+  const auto server_after = StatsOf(*clients.front());
   if (!server_after) return std::unexpected(server_after.error());
   report.server_cpu_seconds = std::chrono::duration<double>(server_after->cpu - server_before->cpu).count();
   report.device_flushes = server_after->device_flushes - server_before->device_flushes;

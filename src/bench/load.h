@@ -4,6 +4,7 @@
 // end. Thread-safe: each run has its own clients and threads.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,13 @@ enum class Heat : uint8_t {
   kCold,  // every object is read once after it was put: from the device
 };
 
+/// What others may see of a load while it runs, and do to it. Thread-safe.
+struct LoadWatch {
+  std::atomic<bool> running = false;    // from the first request on
+  std::atomic<uint64_t> operations = 0;  // objects, so far
+  std::atomic<bool> stop = false;       // ends it before its time
+};
+
 struct LoadSpec {
   Operation operation = Operation::kGet;
   uint64_t object_bytes = 1 << 20;
@@ -31,6 +39,10 @@ struct LoadSpec {
   uint64_t objects = 0;  // distinct objects; 0 chooses: hot 64 MiB or 1,024 objects, cold what 2 GiB hold
   Heat heat = Heat::kHot;
   std::chrono::milliseconds duration{5000};
+  /// Requests that begin in a second, due one after the other, of which up to depth x threads are in flight; each one's latency
+  /// counts from when it was due. 0: each begins when another one ends.
+  double requests_per_second = 0;
+  LoadWatch* watch = nullptr;  // borrowed for the run
 };
 
 struct LoadReport {
@@ -39,6 +51,7 @@ struct LoadReport {
   uint64_t operations = 0;  // objects
   uint64_t bytes = 0;
   double client_cpu_seconds = 0;
+  // 0 for whoever may not ask the server:
   double server_cpu_seconds = 0;
   uint64_t device_flushes = 0;
   Histogram latency;  // of requests, nanoseconds
