@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Secret: 32 bytes of key material. Wiped when destroyed, moved from or overwritten; it has no formatter, no
-// stream operator and compares in constant time, so that it cannot reach a log by accident. Reactor-local:
-// like any value.
+// stream operator and compares in constant time, so that it cannot reach a log by accident, and lies in memory that no
+// core file holds. Reactor-local: like any value.
 #pragma once
 
-#include <array>
-
+#include "auth/secret_slots.h"
 #include "base/bytes.h"
 #include "base/random.h"
 
@@ -24,27 +23,32 @@ class Secret {
   Secret() = default;
   static Secret Generate(base::Random& random) {
     Secret secret;
-    random.Fill(secret.bytes_);
+    random.Fill(*secret.bytes_);
     return secret;
   }
-  Secret(const Secret& other) = default;
-  Secret(Secret&& other) noexcept : bytes_(other.bytes_) { Wipe(other.bytes_); }
-  Secret& operator=(const Secret& other) = default;
+  Secret(const Secret& other) { *bytes_ = *other.bytes_; }
+  Secret(Secret&& other) noexcept { std::swap(bytes_, other.bytes_); }
+  Secret& operator=(const Secret& other) {
+    *bytes_ = *other.bytes_;
+    return *this;
+  }
   Secret& operator=(Secret&& other) noexcept {
     if (this != &other) {
-      bytes_ = other.bytes_;
-      Wipe(other.bytes_);
+      std::swap(bytes_, other.bytes_);
+      Wipe(*other.bytes_);
     }
     return *this;
   }
-  ~Secret() { Wipe(bytes_); }
+  ~Secret() = default;  // the slot is wiped
 
-  ByteView view() const { return bytes_; }
-  MutableByteView mutable_view() { return bytes_; }
-  friend bool operator==(const Secret& a, const Secret& b) { return EqualInConstantTime(a.bytes_, b.bytes_); }
+  ByteView view() const { return *bytes_; }
+  MutableByteView mutable_view() { return *bytes_; }
+  friend bool operator==(const Secret& a, const Secret& b) { return EqualInConstantTime(*a.bytes_, *b.bytes_); }
 
  private:
-  std::array<std::byte, kSize> bytes_{};
+  SecretSlotPtr bytes_ = NewSecretSlot();  // never null
 };
+
+static_assert(sizeof(SecretSlot) == Secret::kSize);
 
 }  // namespace forebay::auth

@@ -107,10 +107,10 @@ class RevocationTest(CapabilityTest):
         self.assertTrue(self.forebay("cap", "ls", "--json").json["revoked"])
 
     def test_a_transfer_under_way_stops(self):
-        """A get of 1 GiB into a pipe that is not read while it is revoked: then little more comes, and an error."""
-        size = sized(1024, 512) * MIB
-        self.need_disk(4 * size)
-        store = self.start_server("large", size="2GiB")
+        """A get of 3 GiB into a pipe that is not read while it is revoked: then little more comes, and an error."""
+        size = sized(3072, 512) * MIB
+        self.need_disk(size + 2048 * MIB)
+        store = self.start_server("large", size="4GiB")
         self.forebay("bucket", "create", "box")
         with subprocess.Popen([forebay_process.Settings.program, "put", "-", "box/p/large"], env=self.environment,
                               stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as put:
