@@ -56,6 +56,7 @@ void Allowance::Shrink(Admission::Place& place, size_t bytes) {
 }
 
 rt::Task<Result<Allowance::TransferPlace>> Allowance::BeginTransfer(Request& request) {
+  if (!accounts_.LimitsTransfers()) co_return TransferPlace();
   const rt::OpOptions until{.token = &request.cancel, .deadline = request.context.deadline};
   const Status too_many = Status::ResourceExhausted(
       "the tenant or the capability had as many transfers under way as it may have, until the request's deadline");

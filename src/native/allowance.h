@@ -40,9 +40,9 @@ class Allowance {
 
   /// A turn among the transfers at once. Fails as Admit does.
   rt::Task<Result<TransferPlace>> BeginTransfer(Request& request);
-  bool LimitsTransfers() const { return accounts_.LimitsTransfers(); }
 
   size_t chunk_bytes() const { return admission_.chunk_bytes(); }
+  bool contended() const { return admission_.contended(); }
 
  private:
   rt::Task<Status> WaitForRates(Request& request, auth::RateCharge charge);

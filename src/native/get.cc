@@ -113,10 +113,9 @@ Status GetRun::Check() {
 /// Takes what the request needs before it opens anything.
 rt::Task<Status> GetRun::Begin() {
   Allowance& allowance = connection_.allowance();
-  if (allowance.LimitsTransfers()) {
-    FB_CO_ASSIGN(transfer_, co_await allowance.BeginTransfer(request_));
-  }
-  const size_t bytes = std::min<uint64_t>(small_bytes_, allowance.chunk_bytes());
+  FB_CO_ASSIGN(transfer_, co_await allowance.BeginTransfer(request_));
+  const size_t most = allowance.contended() ? allowance.chunk_bytes() : connection_.services().request_window_bytes;
+  const size_t bytes = std::min<uint64_t>(small_bytes_, most);
   place_ = allowance.TryAdmit(ask_.items.size(), bytes);
   if (!place_) {
     FB_CO_ASSIGN(place_, co_await allowance.Admit(request_, ask_.items.size(), bytes));

@@ -78,6 +78,17 @@ class TenantTest(ForebayTest):
             self.fails(*command, status=2, saying="_forebay")
         self.fails("bucket", "rm", "_forebay", saying="_forebay")
 
+    def test_bench_fair_compares_two_tenants_and_leaves_nothing(self):
+        before = self.forebay("tenant", "ls").lines
+        report = self.forebay("bench", "fair", "--seconds", "0.3", "--greedy-connections", "4", "--greedy-depth", "8",
+                              "--modest-connections", "1", "--modest-depth", "4", "--json").json
+        for figure in ("both", "modest_alone", "greedy", "modest"):
+            self.assertGreater(report[f"{figure}_operations_per_second"], 0)
+        # It asked for half at a steady rate, so that it cannot have got more than that, but for rounding.
+        self.assertLess(report["modest_operations_per_second"], 0.5 * report["both_operations_per_second"] + 10)
+        self.assertEqual(self.forebay("tenant", "ls").lines, before)
+        self.assertEqual(self.forebay("bucket", "ls").lines, [])
+
     def test_a_keys_secret_is_shown_once(self):
         self.forebay("tenant", "create", "alice")
         made = self.forebay("key", "create", "alice", "--json").json
