@@ -16,6 +16,7 @@
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
+#include "app/rates.h"
 #include "auth/capability.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -30,6 +31,7 @@ struct CapabilityArguments {
   std::optional<std::string> prefix;
   std::string rights;
   std::string ttl;
+  RateOptions rates;
   std::string tenant;  // a name or a number
   bool drop_old = false;
 };
@@ -37,19 +39,21 @@ struct CapabilityArguments {
 Error ErrorOf(const Status& status) { return {status.code(), std::string(status.message())}; }
 
 JsonFields FieldsOf(const auth::CapabilityBlock& block) {
-  return {{"id", base::ToHex(block.id)},
-          {"tenant", static_cast<uint64_t>(block.tenant)},
-          {"bucket", block.bucket},
-          {"prefix", block.prefix},
-          {"rights", block.rights.ToString()},
-          {"issued", FormatWallTime(block.issued)},
-          {"expires", FormatWallTime(block.expires)}};
+  JsonFields fields = {{"id", base::ToHex(block.id)},
+                       {"tenant", static_cast<uint64_t>(block.tenant)},
+                       {"bucket", block.bucket},
+                       {"prefix", block.prefix},
+                       {"rights", block.rights.ToString()},
+                       {"issued", FormatWallTime(block.issued)},
+                       {"expires", FormatWallTime(block.expires)}};
+  AppendRates(&fields, block.rates);
+  return fields;
 }
 
 void Print(const auth::CapabilityBlock& block, std::string_view note) {
-  fmt::print("{} tenant {} {} expires {}{}\n", base::ToHex(block.id), static_cast<uint64_t>(block.tenant),
+  fmt::print("{} tenant {} {} expires {}{}{}\n", base::ToHex(block.id), static_cast<uint64_t>(block.tenant),
              auth::Grant{.rights = block.rights, .bucket = block.bucket, .prefix = block.prefix}.Allows(),
-             FormatWallTime(block.expires), note);
+             FormatWallTime(block.expires), note, DescribeRates(block.rates));
 }
 
 /// To standard output. A file that the shell made of it is closed to other users first: whoever reads it holds it.
@@ -84,6 +88,8 @@ int RunIssue(const CapabilityArguments& arguments, const Invocation& invocation)
   if (!rights.ok()) return RefuseUsage(fmt::format("--rights {}: {}", arguments.rights, rights.status().message()));
   const auto ttl = ParseDuration(arguments.ttl);
   if (!ttl) return RefuseUsage(fmt::format("--ttl {}: a number and a unit, such as 60s, 15m, 24h, 7d", arguments.ttl));
+  const auto rates = arguments.rates.ToGrant();
+  if (!rates.ok()) return RefuseUsage(rates.status().message());
   const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(ErrorOf(control.status()));
   const auto tenant = TenantOf(arguments.tenant, (*control)->client());
@@ -94,7 +100,8 @@ int RunIssue(const CapabilityArguments& arguments, const Invocation& invocation)
                                                           .bucket = arguments.bucket.value_or(""),
                                                           .prefix = arguments.prefix.value_or(""),
                                                           .rights = *rights,
-                                                          .ttl = *ttl});
+                                                          .ttl = *ttl,
+                                                          .rates = *rates});
   if (!made.ok()) return Fail(ErrorOf(made.status()));
   return PrintHeld(auth::HeldCapability(*made, std::move(seed)));
 }
@@ -117,6 +124,9 @@ int RunNarrow(const CapabilityArguments& arguments) {
                                      arguments.ttl));
     narrowing.expires = clock.WallNow() + *ttl;
   }
+  const auto rates = arguments.rates.ToGrant();
+  if (!rates.ok()) return RefuseUsage(rates.status().message());
+  narrowing.rates = *rates;
   const auto child = parent->Narrow(narrowing, clock.WallNow(), random);
   if (!child.ok()) return Fail(ErrorOf(child.status()));
   return PrintHeld(*child);
@@ -219,6 +229,7 @@ void AddCapabilityCommands(CLI::App& root, Invocation& invocation) {
   CLI::App* issue = cap->add_subcommand(
       "issue", "Print a capability: what its holder may do, and the key that proves it. Keep it like a password");
   AddTerms(issue, arguments);
+  arguments->rates.AddTo(issue, "0: as much as who issues it has (default)");
   issue->get_option("--rights")->required();
   issue->get_option("--ttl")->required();
   issue->add_option("--tenant", arguments->tenant, "Whose, by name or number (default: the owner of the bucket)");
@@ -230,6 +241,7 @@ void AddCapabilityCommands(CLI::App& root, Invocation& invocation) {
       cap->add_subcommand("narrow", "Print a capability that allows less than the one in FILE; needs no server");
   narrow->add_option("FILE", arguments->file, "As `cap issue` printed it")->required();
   AddTerms(narrow, arguments);
+  arguments->rates.AddTo(narrow, "0: as much as it had (default)");
   narrow->callback([arguments, &invocation] {
     invocation.run = [arguments] { return RunNarrow(*arguments); };
   });

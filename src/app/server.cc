@@ -163,9 +163,9 @@ struct Server::Parts {
   auth::TrustedClock trusted_clock{clock};
   auth::Audit audit{log, clock};
   std::unique_ptr<auth::Sealer> sealer;
+  auth::RateLimits rates;
   std::unique_ptr<control::TenantRegistry> tenants;
   std::unique_ptr<control::AccessKeys> access_keys;
-  auth::RateLimits rates;
   std::unique_ptr<auth::SessionTable> sessions;
   std::unique_ptr<auth::KeyRing> keys;
   std::unique_ptr<store::SystemRecords> records;
@@ -234,7 +234,7 @@ Status Server::Parts::OpenStore() {
 Status Server::Parts::StartTenants(const auth::Credentials& root) {
   sealer = std::make_unique<auth::Sealer>(root.secret, random);
   tenants = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
-      .store = store->engine(), .records = *records, .clock = clock, .home = home()});
+      .store = store->engine(), .records = *records, .rates = rates, .clock = clock, .home = home()});
   access_keys = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
       .records = *records, .sealer = *sealer, .clock = clock, .random = random, .home = home()});
   FB_TRY(rt::RunOn(home(), [this] { return tenants->Load(home()); }));
@@ -356,6 +356,7 @@ Status Server::Parts::StartControl() {
   FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
                                                                      .sessions = *sessions,
                                                                      .authenticator = *authenticator,
+                                                                     .rates = rates,
                                                                      .capabilities = *capabilities,
                                                                      .audit = audit,
                                                                      .random = random,

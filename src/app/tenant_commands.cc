@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tenant create, ls, show, set, rm: who owns buckets, and how much each may store.
+// tenant create, ls, show, set, rm: who owns buckets, and how much each may store and use.
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
+#include "app/rates.h"
 #include "base/bytes.h"
 
 namespace forebay::app {
@@ -21,6 +22,7 @@ struct TenantArguments {
   std::string name;
   std::string max_bytes;
   std::optional<uint64_t> max_objects;
+  RateOptions rates;
 };
 
 Status ParseSizeOption(const char* option, const std::string& text, std::optional<uint64_t>* out) {
@@ -33,8 +35,11 @@ Status ParseSizeOption(const char* option, const std::string& text, std::optiona
 }
 
 Result<TenantChange> ChangeOf(const TenantArguments& arguments) {
-  TenantChange change{.max_objects = arguments.max_objects};
+  TenantChange change{.max_objects = arguments.max_objects,
+                      .operations_per_s = arguments.rates.operations,
+                      .transfers = arguments.rates.transfers};
   FB_TRY(ParseSizeOption("--max-bytes", arguments.max_bytes, &change.max_bytes));
+  FB_ASSIGN(change.bytes_per_s, arguments.rates.BytesPerSecond());
   return change;
 }
 
@@ -46,21 +51,24 @@ std::string OfLimit(const std::string& used, uint64_t limit, const std::string& 
 void PrintTenant(const Tenant& tenant, bool json) {
   const auto& [record, usage] = tenant;
   if (json) {
-    fmt::print("{}\n", ToJson({{"id", static_cast<uint64_t>(record.id)},
-                               {"name", record.name},
-                               {"created", FormatWallTime(record.created)},
-                               {"buckets", usage.buckets},
-                               {"objects", usage.objects},
-                               {"bytes", usage.bytes},
-                               {"max_objects", usage.quota.max_objects},
-                               {"max_bytes", usage.quota.max_bytes}}));
+    JsonFields fields = {{"id", static_cast<uint64_t>(record.id)},
+                         {"name", record.name},
+                         {"created", FormatWallTime(record.created)},
+                         {"buckets", usage.buckets},
+                         {"objects", usage.objects},
+                         {"bytes", usage.bytes},
+                         {"max_objects", usage.quota.max_objects},
+                         {"max_bytes", usage.quota.max_bytes}};
+    AppendRates(&fields, record.rates);
+    fmt::print("{}\n", ToJson(fields));
     return;
   }
   fmt::print(
-      "{} {}: {} buckets, {} objects, {}\n", static_cast<uint64_t>(record.id), record.name, usage.buckets,
+      "{} {}: {} buckets, {} objects, {}{}\n", static_cast<uint64_t>(record.id), record.name, usage.buckets,
       OfLimit(fmt::format("{}", usage.objects), usage.quota.max_objects,
               fmt::format("{}", usage.quota.max_objects)),
-      OfLimit(base::FormatSize(usage.bytes), usage.quota.max_bytes, base::FormatSize(usage.quota.max_bytes)));
+      OfLimit(base::FormatSize(usage.bytes), usage.quota.max_bytes, base::FormatSize(usage.quota.max_bytes)),
+      DescribeRates(record.rates));
 }
 
 /// Runs `act` with a client; prints the tenant that it gives.
@@ -111,6 +119,7 @@ int RunRemove(const TenantArguments& arguments, const Invocation& invocation) {
 void AddLimits(CLI::App* command, TenantArguments& arguments) {
   command->add_option("--max-bytes", arguments.max_bytes, "Quota of stored bytes, such as 500GiB; 0: none");
   command->add_option("--max-objects", arguments.max_objects, "Quota of stored objects; 0: none");
+  arguments.rates.AddTo(command, "0: no limit");
 }
 
 }  // namespace
@@ -132,9 +141,11 @@ void AddTenantCommands(CLI::App& root, Invocation& invocation) {
       add("create", "Create a tenant; give it buckets with `bucket create --tenant`", RunCreate);
   create->add_option("name", arguments->name, "1 to 63 of a-z, 0-9, '-', starting with a letter")->required();
   AddLimits(create, *arguments);
-  CLI::App* set = add("set", "Change quotas; what is not named stays", RunSet);
+  CLI::App* set =
+      add("set", "Change quotas and rates, at once also for those at work; what is not named stays", RunSet);
   AddLimits(set, *arguments);
-  CLI::App* show = add("show", "What a tenant stores and may store; `root` is one too", RunShow);
+  CLI::App* show =
+      add("show", "What a tenant stores, and its quotas and rates; `root` is one too, without any", RunShow);
   CLI::App* rm = add("rm", "Remove a tenant that owns no buckets, with its access keys", RunRemove);
   for (CLI::App* command : {set, show, rm})
     command->add_option("tenant", arguments->name, "A name or a number")->required();

@@ -267,7 +267,7 @@ Result<HeldCapability> HeldCapability::Narrow(const Narrowing& narrowing, base::
   if (narrowing.bucket) block.bucket = *narrowing.bucket;
   if (narrowing.prefix) block.prefix = *narrowing.prefix;
   if (narrowing.expires) block.expires = *narrowing.expires;
-  if (narrowing.rates) block.rates = *narrowing.rates;
+  block.rates = narrowing.rates.Within(parent.rates);
   FB_ASSIGN(Capability capability, capability_.Extend(block, seed_));
   return HeldCapability(std::move(capability), std::move(seed));
 }

@@ -80,7 +80,7 @@ struct Narrowing {
   std::optional<std::string> bucket{};
   std::optional<std::string> prefix{};
   std::optional<base::WallTime> expires{};
-  std::optional<RateGrant> rates{};
+  RateGrant rates{};  // 0 stays, too
 };
 
 class HeldCapability {

@@ -178,6 +178,20 @@ TEST_F(CapabilityTest, RulesOfABlock) {
   refused([](CapabilityBlock& block) { block.expires = block.issued + 91 * 24h; }, "90 days");
 }
 
+TEST_F(CapabilityTest, RatesAreOnlyLowered) {
+  // Of Held: 1000 bytes a second, any number of operations, 4 transfers.
+  const HeldCapability child =
+      *Held().Narrow({.rates = {.operations_per_s = 10, .transfers = 3}}, kNow, random_);
+  EXPECT_EQ(child.capability().ToGrant().rates,
+            (RateGrant{.bytes_per_s = 1000, .operations_per_s = 10, .transfers = 3}));
+  for (const RateGrant& more :
+       {RateGrant{.bytes_per_s = 1001}, RateGrant{.operations_per_s = 11}, RateGrant{.transfers = 4}}) {
+    const Status status = child.Narrow({.rates = more}, kNow, random_).status();
+    EXPECT_EQ(status.code(), Code::kPermissionDenied) << status.ToString();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rates"));
+  }
+}
+
 TEST_F(CapabilityTest, IsNarrowedSevenTimesAtMost) {
   HeldCapability held = Held();
   for (int i = 0; i < 7; ++i) held = *held.Narrow({.prefix = "llama/" + std::string(i, 'x')}, kNow, random_);

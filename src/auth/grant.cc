@@ -59,6 +59,12 @@ bool RateGrant::Covers(const RateGrant& other) const {
          auth::Covers(operations_per_s, other.operations_per_s) && auth::Covers(transfers, other.transfers);
 }
 
+RateGrant RateGrant::Within(const RateGrant& parent) const {
+  return {.bytes_per_s = bytes_per_s == 0 ? parent.bytes_per_s : bytes_per_s,
+          .operations_per_s = operations_per_s == 0 ? parent.operations_per_s : operations_per_s,
+          .transfers = transfers == 0 ? parent.transfers : transfers};
+}
+
 Grant Grant::Root(std::string_view credential_id) {
   return {.tenant = TenantId::kRoot,
           .rights = RightSet::All(),

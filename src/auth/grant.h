@@ -22,7 +22,7 @@ namespace forebay::auth {
 
 using CapabilityId = std::array<std::byte, 16>;
 
-/// The rates that a holder may use; 0 = no limit of its own, so the tenant's alone.
+/// What a tenant, or the holder of a capability, may use; 0 = no limit of its own.
 struct RateGrant {
   uint64_t bytes_per_s = 0;
   uint64_t operations_per_s = 0;
@@ -30,6 +30,8 @@ struct RateGrant {
   friend bool operator==(const RateGrant&, const RateGrant&) = default;
   /// True when each of `other`'s is at most ours.
   bool Covers(const RateGrant& other) const;
+  /// These, with `parent`'s for each that is 0: what was not asked for is as much as there is.
+  RateGrant Within(const RateGrant& parent) const;
 };
 
 /// One block of the chain that a grant came from.

@@ -27,6 +27,11 @@ struct RateLimits::Account {
     std::atomic<uint64_t> per_second = 0;  // 0: no limit
     base::TimePoint used_until{};
 
+    /// What was used up at another rate says nothing about this one: whoever had too little goes on at once
+    /// with more.
+    void Set(uint64_t rate) {
+      if (per_second.exchange(rate, std::memory_order_relaxed) != rate) used_until = {};
+    }
     base::TimePoint Start(base::TimePoint now) const {
       if (per_second.load(std::memory_order_relaxed) == 0) return now;
       return std::max(now, used_until - kRateBurst);
@@ -53,8 +58,8 @@ struct RateLimits::Account {
 
   bool IsIdle() const { return users == 0 && !kept; }
   void Set(const RateGrant& rates) {
-    bytes.per_second = rates.bytes_per_s;
-    operations.per_second = rates.operations_per_s;
+    bytes.Set(rates.bytes_per_s);
+    operations.Set(rates.operations_per_s);
     max_transfers = rates.transfers;
   }
   bool HasRates() const {

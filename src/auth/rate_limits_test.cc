@@ -167,6 +167,17 @@ TEST(RateLimitsTest, ANewRateHoldsForThoseWhoAreConnected) {
   EXPECT_EQ(*accounts.Charge({.operations = 100}, kStart, kStart), kStart);
 }
 
+TEST(RateLimitsTest, WhatWasOwedAtALowerRateIsNotOwedAtAHigherOne) {
+  RateLimits limits;
+  limits.SetTenant(kTenant, {.bytes_per_s = 1});
+  RateAccounts accounts = limits.Open(GrantWith({}), kStart);
+  ASSERT_TRUE(accounts.Charge({.bytes = base::kMiB}, kStart, kStart).ok());  // twelve days' worth
+  limits.SetTenant(kTenant, {.bytes_per_s = 1});
+  EXPECT_FALSE(accounts.Charge({.bytes = 1}, kStart, kStart + seconds(60)).ok());
+  limits.SetTenant(kTenant, {.bytes_per_s = base::kMiB});
+  EXPECT_EQ(*accounts.Charge({.bytes = 1}, kStart, kStart), kStart);
+}
+
 TEST(RateLimitsTest, ReconnectingDoesNotEraseWhatIsOwed) {
   RateLimits limits;
   const Grant grant = GrantWith({{.operations_per_s = 1}});

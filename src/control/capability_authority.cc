@@ -130,10 +130,7 @@ rt::Task<Result<auth::Capability>> CapabilityAuthority::Issue(rt::Reactor& react
   block.rights = terms.rights;
   block.issued = parts_.clock.WallNow();
   block.expires = block.issued + terms.ttl;
-  block.rates = {.bytes_per_s = terms.rates.bytes_per_s == 0 ? by.rates.bytes_per_s : terms.rates.bytes_per_s,
-                 .operations_per_s =
-                     terms.rates.operations_per_s == 0 ? by.rates.operations_per_s : terms.rates.operations_per_s,
-                 .transfers = terms.rates.transfers == 0 ? by.rates.transfers : terms.rates.transfers};
+  block.rates = terms.rates.Within(by.rates);
   block.bucket = std::move(terms.bucket);
   block.prefix = std::move(terms.prefix);
 

@@ -14,6 +14,7 @@
 
 #include "auth/audit.h"
 #include "auth/key_ring.h"
+#include "auth/rate_limits.h"
 #include "auth/rpc_auth.h"
 #include "auth/trusted_clock.h"
 #include "base/arena.h"
@@ -59,6 +60,7 @@ class ControlTest : public ::testing::Test {
     return ControlServer::Start(std::move(options), {.store = *store_,
                                                      .sessions = sessions_,
                                                      .authenticator = authenticator_,
+                                                     .rates = rates_,
                                                      .capabilities = *authority_,
                                                      .audit = audit_,
                                                      .random = random_,
@@ -82,8 +84,8 @@ class ControlTest : public ::testing::Test {
     rt::Reactor& reactor = thread_->reactor();
     if (record_store_ == nullptr) record_store_ = std::make_unique<store::MemoryStore>(*arena_, clock_);
     records_ = std::make_unique<store::SystemRecords>(*record_store_);
-    tenants_ = std::make_unique<TenantRegistry>(
-        TenantRegistry::Parts{.store = *store_, .records = *records_, .clock = clock_, .home = reactor});
+    tenants_ = std::make_unique<TenantRegistry>(TenantRegistry::Parts{
+        .store = *store_, .records = *records_, .rates = rates_, .clock = clock_, .home = reactor});
     keys_ = std::make_unique<AccessKeys>(AccessKeys::Parts{
         .records = *records_, .sealer = sealer_, .clock = clock_, .random = random_, .home = reactor});
     ASSERT_TRUE(thread_->Run([&] { return records_->Open(reactor); }).ok());
@@ -124,6 +126,7 @@ class ControlTest : public ::testing::Test {
   auth::TrustedClock trusted_clock_{clock_};
   auth::Audit audit_{*log_, clock_};
   auth::SessionTable sessions_{trusted_clock_, random_};
+  auth::RateLimits rates_;
   std::string key_path_;
   std::unique_ptr<auth::KeyRing> signing_keys_;
   auth::RpcAuthenticator authenticator_{

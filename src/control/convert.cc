@@ -146,7 +146,7 @@ void ToMessage(const Tenant& tenant, pb::Tenant* message) {
   message->set_id(static_cast<uint64_t>(tenant.record.id));
   message->set_name(tenant.record.name);
   message->set_created_unix_ms(UnixMs(tenant.record.created));
-  const TenantRates& rates = tenant.record.rates;
+  const auth::RateGrant& rates = tenant.record.rates;
   ToMessage({.max_bytes = tenant.usage.quota.max_bytes,
              .max_objects = tenant.usage.quota.max_objects,
              .bytes_per_s = rates.bytes_per_s,

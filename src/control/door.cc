@@ -8,6 +8,7 @@
 
 #include "control/server.h"
 #include "rt/call_on.h"
+#include "rt/cancel.h"
 
 namespace forebay::control {
 
@@ -15,6 +16,15 @@ namespace {
 
 /// Needs the right of an administrator, and is no act.
 constexpr std::string_view kStats = "/forebay.control.v1.Admin/Stats";
+
+constexpr auth::RateCharge kOneOperation = {.operations = 1};
+
+/// Work on buckets and objects. Administration is free, so that whoever may raise a limit can do so when it
+/// is used up; and so are sessions, whose work the data plane charges.
+bool IsCharged(const auth::PolicyRow& row) {
+  return row.scope == auth::Scope::kKey || row.scope == auth::Scope::kPrefix ||
+         row.scope == auth::Scope::kBucket;
+}
 
 /// When the call must have ended, on `clock`: the caller's deadline, but within kMaxCallTime.
 base::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
@@ -33,7 +43,8 @@ base::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const bas
 /// after the other; between OnReadDone and Finish the call belongs to the reactor's thread.
 class Door::Call final : public grpc::ServerGenericBidiReactor {
  public:
-  Call(Door& door, grpc::GenericCallbackServerContext& context) : door_(door), context_(context) {
+  Call(Door& door, grpc::GenericCallbackServerContext& context)
+      : door_(door), context_(context), lane_(door.NextLane()) {
     Status status = door_.Enter();
     entered_ = status.ok();
     if (status.ok()) status = door_.Admit(context_, &row_, &caller_, &method_);
@@ -66,6 +77,11 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     Start();
   }
 
+  /// The caller left, or the server stops: what waits for its rates waits no more.
+  void OnCancel() override {
+    lane_.reactor.Post([cancel = cancel_] { cancel->Cancel(); });
+  }
+
   void OnDone() override {
     Door& door = door_;
     const bool entered = entered_;
@@ -83,9 +99,8 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
   void Refuse(const Status& reason) { door_.audit_.Denied(Act(context_.peer()), reason); }
 
   void Start() {
-    Lane& lane = door_.NextLane();
-    lane.reactor.Post([this, &lane] {
-      if (!lane.reactor.Spawn(lane.gate, Run(lane.reactor))) {
+    lane_.reactor.Post([this] {
+      if (!lane_.reactor.Spawn(lane_.gate, Run(lane_.reactor))) {
         Finish(ToGrpc(Status::Unavailable("the server is stopping")));
       }
     });
@@ -100,7 +115,8 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     if (context.deadline <= door_.clock_.Now()) {
       status = Status::DeadlineExceeded("the deadline passed before {} began", context_.method());
     } else {
-      status = co_await method_->Run(caller_, context);
+      if (IsCharged(row_)) status = co_await WaitForRates(context);
+      if (status.ok()) status = co_await method_->Run(caller_, context);
     }
     if (status.code() == Code::kPermissionDenied || status.code() == Code::kUnauthenticated) {
       Refuse(status);
@@ -116,8 +132,31 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     }
   }
 
+  rt::Task<Status> WaitForRates(const store::Context& context) {
+    const base::TimePoint now = context.reactor.Now();
+    auth::RateAccounts accounts = door_.rates_.Open(*caller_.grant, now);
+    FB_CO_ASSIGN(const base::TimePoint start,
+                 accounts.Charge(kOneOperation, now, std::min(context.deadline, now + kMaxRateWait)));
+    if (start <= now) co_return Status();
+    if (!door_.EnterWait()) {
+      accounts.Refund(kOneOperation);
+      co_return Status::ResourceExhausted(
+          "as many calls wait for the rate limits of their tenants as may; try again soon");
+    }
+    const bool waited = co_await context.reactor.SleepUntil(start, cancel_.get());
+    door_.LeaveWait();
+    if (!waited) {
+      accounts.Refund(kOneOperation);
+      co_return Status::Cancelled("the call ended while it waited for the rate limits of its tenant");
+    }
+    co_return door_.still_good_(*caller_.grant);  // it may have been revoked meanwhile
+  }
+
   Door& door_;
   grpc::GenericCallbackServerContext& context_;
+  Lane& lane_;
+  /// Shared with what OnCancel posts, which may come when the call is gone.
+  const std::shared_ptr<rt::CancelToken> cancel_ = std::make_shared<rt::CancelToken>();
   bool entered_ = false;
   auth::PolicyRow row_{};
   Caller caller_;
@@ -126,11 +165,12 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
   grpc::ByteBuffer response_;
 };
 
-Door::Door(MethodTable methods, auth::RpcAuthenticator& authenticator,
+Door::Door(MethodTable methods, auth::RpcAuthenticator& authenticator, auth::RateLimits& rates,
            const std::vector<rt::Reactor*>& reactors, const base::Clock& clock, auth::Audit& audit,
            StillGood still_good, size_t max_calls)
     : methods_(std::move(methods)),
       authenticator_(authenticator),
+      rates_(rates),
       clock_(clock),
       audit_(audit),
       still_good_(std::move(still_good)),
@@ -180,6 +220,18 @@ void Door::Leave(bool entered) {
   base::MutexLock lock(mutex_);
   if (entered) --calls_;
   if (--known_calls_ == 0) changed_.NotifyAll();  // under the lock: once Close has it, the door may go
+}
+
+bool Door::EnterWait() {
+  base::MutexLock lock(mutex_);
+  if (waiting_ >= max_calls_ / 2) return false;
+  ++waiting_;
+  return true;
+}
+
+void Door::LeaveWait() {
+  base::MutexLock lock(mutex_);
+  --waiting_;
 }
 
 Door::Lane& Door::NextLane() {

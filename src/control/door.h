@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Door: the one way in. gRPC hands it every call, whatever method it names, and each goes the same way: a
-// place among the calls in progress, the policy's row, the proof, then the request's bytes, then whether the caller's grant
-// covers what they name, then the method on a reactor, then the answer. Refusals and administrative acts are audited. No method can be reached around it, because gRPC knows no other service.
-// Bytes of callers who proved nothing are not read. Private to src/control: it includes gRPC. Thread-safe.
-// Outlives the gRPC server that it is registered with.
+// place among the calls in progress, the policy's row, the proof, then the request's bytes, then whether the
+// caller's grant covers what they name, then the caller's rates, then the method on a reactor, then the
+// answer. Refusals and administrative acts are audited. No method can be reached around it, because gRPC
+// knows no other service. Bytes of callers who proved nothing are not read. Private to src/control: it
+// includes gRPC. Thread-safe. Outlives the gRPC server that it is registered with.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 
 #include "auth/audit.h"
+#include "auth/rate_limits.h"
 #include "auth/rpc_auth.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -31,8 +33,9 @@ class Door final : public grpc::CallbackGenericService {
   using StillGood = std::function<Status(const auth::Grant&)>;
 
   /// The references and the reactors are borrowed for the door's life. `reactors` has at least one.
-  Door(MethodTable methods, auth::RpcAuthenticator& authenticator, const std::vector<rt::Reactor*>& reactors,
-       const base::Clock& clock, auth::Audit& audit, StillGood still_good, size_t max_calls);
+  Door(MethodTable methods, auth::RpcAuthenticator& authenticator, auth::RateLimits& rates,
+       const std::vector<rt::Reactor*>& reactors, const base::Clock& clock, auth::Audit& audit,
+       StillGood still_good, size_t max_calls);
   /// After Close.
   ~Door() override;
 
@@ -59,9 +62,13 @@ class Door final : public grpc::CallbackGenericService {
   Status Enter();
   void Leave(bool entered);
   Lane& NextLane();
+  /// A place among the calls that wait for their rates; false when all are taken.
+  bool EnterWait();
+  void LeaveWait();
 
   const MethodTable methods_;
   auth::RpcAuthenticator& authenticator_;
+  auth::RateLimits& rates_;
   const base::Clock& clock_;
   auth::Audit& audit_;
   const StillGood still_good_;
@@ -71,6 +78,7 @@ class Door final : public grpc::CallbackGenericService {
   mutable base::Mutex mutex_;
   base::ConditionVariable changed_;
   size_t calls_ FB_GUARDED_BY(mutex_) = 0;        // that have a place
+  size_t waiting_ FB_GUARDED_BY(mutex_) = 0;      // of those, for their rates
   size_t known_calls_ FB_GUARDED_BY(mutex_) = 0;  // that gRPC has not let go of, refused ones too
 };
 

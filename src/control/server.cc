@@ -65,7 +65,7 @@ class ControlServer::Impl {
             options_, parts.store, parts.sessions, parts.capabilities, parts.tenants, parts.keys, parts.clock, parts.random,
             [this] { return door_.calls_in_progress(); }, std::move(parts.traffic)),
         capability_services_(parts.capabilities, parts.tenants, parts.store),
-        door_(AllMethods(), parts.authenticator, parts.reactors, parts.clock, parts.audit,
+        door_(AllMethods(), parts.authenticator, parts.rates, parts.reactors, parts.clock, parts.audit,
               [&capabilities = parts.capabilities](const auth::Grant& grant) { return capabilities.CheckGrant(grant); },
               options_.max_calls),
         handshake_log_(parts.log) {}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "auth/audit.h"
+#include "auth/rate_limits.h"
 #include "auth/rpc_auth.h"
 #include "auth/session_table.h"
 #include "base/clock.h"
@@ -32,6 +33,9 @@ constexpr size_t kMaxRequestBytes = base::kMiB;
 constexpr size_t kMaxCallsInProgress = 256;
 /// A call without a deadline, or with a later one, gets this one.
 constexpr base::Duration kMaxCallTime = std::chrono::minutes(2);
+/// A call that would have to wait longer for the rates of its tenant or capability is refused. At most half
+/// of the calls in progress wait, so that there are places for those who need not.
+constexpr base::Duration kMaxRateWait = std::chrono::seconds(10);
 
 struct ControlServerOptions {
   std::string listen =
@@ -54,6 +58,7 @@ class ControlServer {
     store::ObjectStore& store;
     auth::SessionTable& sessions;
     auth::RpcAuthenticator& authenticator;
+    auth::RateLimits& rates;
     CapabilityAuthority& capabilities;
     auth::Audit& audit;
     base::Random& random;

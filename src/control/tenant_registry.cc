@@ -38,7 +38,7 @@ Bytes ToBytes(const std::string& text) {
   return {view.begin(), view.end()};
 }
 
-void Apply(const TenantChange& change, TenantRates* rates) {
+void Apply(const TenantChange& change, auth::RateGrant* rates) {
   rates->bytes_per_s = change.bytes_per_s.value_or(rates->bytes_per_s);
   rates->operations_per_s = change.operations_per_s.value_or(rates->operations_per_s);
   rates->transfers = change.transfers.value_or(rates->transfers);
@@ -118,6 +118,7 @@ rt::Task<Status> TenantRegistry::Load(rt::Reactor& here) {
     next = std::max(next, stored);
   }
   next_ = next;
+  for (const auto& [id, record] : tenants) parts_.rates.SetTenant(id, record.rates);
   base::MutexLock lock(mutex_);
   tenants_ = std::move(tenants);
   co_return Status();
@@ -140,6 +141,7 @@ rt::Task<Status> TenantRegistry::Write(const TenantRecord& record, bool is_new) 
   FB_CO_TRY((co_await parts_.records.Put(parts_.home, TenantRecordKey(record.id), EncodeTenantRecord(record),
                                          condition))
                 .status());
+  parts_.rates.SetTenant(record.id, record.rates);
   base::MutexLock lock(mutex_);
   tenants_.insert_or_assign(record.id, record);
   co_return Status();
@@ -260,6 +262,7 @@ rt::Task<Status> TenantRegistry::DeleteInTurn(TenantId id) {
     base::MutexLock lock(mutex_);
     tenants_.erase(id);
   }
+  parts_.rates.SetTenant(id, {});
   const store::Context context = SystemContext(parts_.home);
   co_return co_await parts_.store.SetQuota(context, id, {});  // so that its account goes
 }

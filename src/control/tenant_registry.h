@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // TenantRegistry: the tenants of a store: who exists, under which name and number, at which rates. Records
 // lie in SystemRecords (docs/formats/records.md) and are all in memory; the quota lies with the store, which
-// counts against it. Changes take turns on one reactor, so that a tenant cannot be deleted while a bucket is
-// made for it. A number is never given to a second tenant. Thread-safe: called on any reactor. What it
-// borrows outlives it.
+// counts against it, and auth::RateLimits is told the rates at the start and at each change. Root has neither.
+// Changes take turns on one reactor, so that a tenant cannot be deleted while a bucket is made for it. A
+// number is never given to a second tenant. Thread-safe: called on any reactor. What it borrows outlives it.
 #pragma once
 
 #include <map>
@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "auth/grant.h"
+#include "auth/rate_limits.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/mutex.h"
@@ -27,19 +29,11 @@ namespace forebay::control {
 constexpr size_t kMaxTenantNameBytes = 63;
 constexpr std::string_view kRootName = "root";
 
-/// 0 is no limit.
-struct TenantRates {
-  uint64_t bytes_per_s = 0;
-  uint64_t operations_per_s = 0;
-  uint32_t transfers = 0;  // at once
-  friend bool operator==(const TenantRates&, const TenantRates&) = default;
-};
-
 struct TenantRecord {
   TenantId id = TenantId::kNone;
   std::string name{};
   base::WallTime created{};
-  TenantRates rates{};
+  auth::RateGrant rates{};
   friend bool operator==(const TenantRecord&, const TenantRecord&) = default;
 };
 
@@ -71,18 +65,19 @@ class TenantRegistry {
   struct Parts {
     store::ObjectStore& store;
     store::SystemRecords& records;
+    auth::RateLimits& rates;
     const base::Clock& clock;
     rt::Reactor& home;  // where changes take turns
   };
 
   explicit TenantRegistry(Parts parts) : parts_(parts), turn_(parts.home) {}
 
-  /// Reads the records. Before everything else.
+  /// Reads the records and sets everybody's rates. Before everything else.
   rt::Task<Status> Load(rt::Reactor& here);
 
   /// AlreadyExists, InvalidArgument (name), ResourceExhausted (base::kMaxTenants).
   rt::Task<Result<Tenant>> Create(rt::Reactor& here, std::string name, TenantChange terms);
-  /// NotFound.
+  /// In force when it returns, for sessions that are open too. NotFound.
   rt::Task<Result<Tenant>> Set(rt::Reactor& here, TenantId id, TenantChange change);
   /// NotFound; FailedPrecondition while it owns buckets.
   rt::Task<Status> Delete(rt::Reactor& here, TenantId id);

@@ -48,7 +48,7 @@ TEST_F(TenantsTest, ATenantIsCreatedShownChangedAndRemoved) {
   EXPECT_EQ(made.record.name, "alice");
   EXPECT_EQ(made.record.created, std::chrono::floor<std::chrono::milliseconds>(clock_.WallNow()));
   EXPECT_EQ(made.usage, (store::TenantUsage{.quota = {.max_bytes = 1000}}));
-  EXPECT_EQ(made.record.rates, (TenantRates{.bytes_per_s = 5, .transfers = 2}));
+  EXPECT_EQ(made.record.rates, (auth::RateGrant{.bytes_per_s = 5, .transfers = 2}));
 
   ASSERT_TRUE(client_->SetTenant("alice", {.max_objects = 7, .bytes_per_s = 0}).ok());
   Restart();
@@ -57,7 +57,7 @@ TEST_F(TenantsTest, ATenantIsCreatedShownChangedAndRemoved) {
     ASSERT_TRUE(shown.ok()) << shown.status().ToString();
     EXPECT_EQ(shown->record.id, TenantId{3});
     EXPECT_EQ(shown->usage.quota, (store::Quota{.max_bytes = 1000, .max_objects = 7}));
-    EXPECT_EQ(shown->record.rates, (TenantRates{.transfers = 2}));
+    EXPECT_EQ(shown->record.rates, (auth::RateGrant{.transfers = 2}));
   }
   EXPECT_TRUE(client_->DeleteTenant("alice").ok());
   EXPECT_EQ(client_->DeleteTenant("alice").code(), Code::kNotFound);
@@ -125,6 +125,31 @@ TEST_F(TenantsTest, TheQuotaIsHeldByTheStore) {
             (store::TenantUsage{.objects = 1, .bytes = 3, .buckets = 1, .quota = {.max_objects = 1}}));
   EXPECT_EQ(client_->SetTenant("alice", {.max_bytes = uint64_t{1} << 63}).status().code(),
             Code::kInvalidArgument);
+}
+
+TEST_F(TenantsTest, RatesAreInForceFromTheChangeAndAfterARestart) {
+  const auto hers = [this] { return rates_.Open({.tenant = TenantId{3}}, clock_.Now()); };
+  Create("alice", {.bytes_per_s = 1000});
+  const auth::RateAccounts at_work = hers();
+  EXPECT_TRUE(at_work.HasRates());
+  EXPECT_FALSE(at_work.LimitsTransfers());
+  ASSERT_TRUE(client_->SetTenant("alice", {.bytes_per_s = 0, .transfers = 2}).ok());
+  EXPECT_FALSE(at_work.HasRates());
+  EXPECT_TRUE(at_work.LimitsTransfers());
+
+  rates_.SetTenant(TenantId{3}, {});  // a new process knows nothing
+  Restart();
+  EXPECT_TRUE(hers().LimitsTransfers());
+  ASSERT_TRUE(client_->DeleteTenant("alice").ok());
+  EXPECT_FALSE(hers().LimitsTransfers());
+}
+
+TEST_F(TenantsTest, RatesOfAChangeThatFailedAreNotInForce) {
+  EXPECT_FALSE(client_->SetTenant("root", {.bytes_per_s = 1}).ok());
+  Create("alice");
+  EXPECT_FALSE(client_->SetTenant("alice", {.max_bytes = uint64_t{1} << 63, .bytes_per_s = 1}).ok());
+  for (const TenantId id : {TenantId::kRoot, TenantId{3}})
+    EXPECT_FALSE(rates_.Open({.tenant = id}, clock_.Now()).HasRates());
 }
 
 TEST_F(TenantsTest, AreListedByNumberPageByPage) {

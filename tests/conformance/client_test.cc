@@ -50,7 +50,11 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         store_(*arena_, clock_),
         records_(store_),
         sealer_(credentials_.secret, random_),
-        tenants_({.store = store_, .records = records_, .clock = clock_, .home = thread_->reactor()}),
+        tenants_({.store = store_,
+                  .records = records_,
+                  .rates = rates_,
+                  .clock = clock_,
+                  .home = thread_->reactor()}),
         keys_({.records = records_,
                .sealer = sealer_,
                .clock = clock_,
@@ -93,6 +97,7 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
         {.store = store_,
          .sessions = sessions_,
          .authenticator = authenticator_,
+         .rates = rates_,
          .capabilities = *authority_,
          .audit = audit_,
          .random = random_,
@@ -134,10 +139,10 @@ class ClientTest : public testing::TestWithParam<FabricChoice> {
   auth::TrustedClock trusted_clock_{clock_};
   store::SystemRecords records_;
   const auth::Sealer sealer_;
+  auth::RateLimits rates_;
   control::TenantRegistry tenants_;
   control::AccessKeys keys_;
   auth::SessionTable sessions_;
-  auth::RateLimits rates_;
   std::unique_ptr<auth::KeyRing> signing_keys_;
   std::unique_ptr<control::CapabilityAuthority> authority_;
   auth::RpcAuthenticator authenticator_;

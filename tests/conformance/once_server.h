@@ -67,6 +67,7 @@ class OnceServer {
                                                  {.store = store_->engine(),
                                                   .sessions = sessions_,
                                                   .authenticator = authenticator_,
+                                                  .rates = rates_,
                                                   .capabilities = *authority_,
                                                   .audit = audit_,
                                                   .random = random_,
@@ -136,7 +137,7 @@ class OnceServer {
     rt::Reactor& home = thread_->reactor();
     records_ = std::make_unique<store::SystemRecords>(store_->engine());
     tenants_ = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
-        .store = store_->engine(), .records = *records_, .clock = clock_, .home = home});
+        .store = store_->engine(), .records = *records_, .rates = rates_, .clock = clock_, .home = home});
     access_keys_ = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
         .records = *records_, .sealer = sealer_, .clock = clock_, .random = random_, .home = home});
     authority_ = std::make_unique<control::CapabilityAuthority>(

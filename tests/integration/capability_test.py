@@ -75,6 +75,16 @@ class UseTest(CapabilityTest):
         self.assertEqual((shown["bucket"], shown["prefix"], shown["rights"]), ("box", "p/x", "get"))
         for more in (["--rights", "put"], ["--prefix", "q/"], ["--bucket", "other"], ["--ttl", "7d"]):
             self.fails("cap", "narrow", str(narrow), *more, saying="capability")
+        self.assertEqual((shown["bytes_per_s"], shown["operations_per_s"], shown["transfers"]), (0, 0, 0))
+        limited = self.directory / "limited"
+        limited.write_bytes(self.forebay("cap", "narrow", str(narrow), "--rate", "8MiB", "--operations", "5").bytes)
+        child = self.directory / "child"
+        child.write_bytes(self.forebay("cap", "narrow", str(limited), "--operations", "4", "--rate", "0", "--transfers", "2").bytes)
+        self.assertTrue(self.forebay("cap", "show", str(child)).lines[-1].endswith(
+            "; at most 8.0 MiB/s, 4 operations/s, 2 transfers at once"), "what is not named, or 0, stays")
+        for more in (["--rate", "9MiB"], ["--operations", "5"], ["--transfers", "3"]):
+            self.fails("cap", "narrow", str(child), *more, saying="rates")
+        self.fails("cap", "narrow", str(child), "--rate", "fast", status=2, saying=["--rate", "fast"])
         self.server.start()
         self.assertEqual(self.with_cap("cat", "box/p/x", cap=narrow).bytes, b"content of p/x")
         self.refused("ls", "box/p/", cap=narrow, saying="the right `list`")
@@ -88,6 +98,7 @@ class UseTest(CapabilityTest):
         for command, saying in [
             (["cap", "issue", "--rights", "write", "--ttl", "60s"], "`write` is no right"),
             (["cap", "issue", "--rights", "get", "--ttl", "60"], "--ttl 60"),
+            (["cap", "issue", "--rights", "get", "--ttl", "60s", "--rate", "fast"], "--rate fast"),
             (["cap", "revoke"], "an id or file"),
         ]:
             self.fails(*command, saying=saying, status=2)

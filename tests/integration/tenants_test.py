@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants, quotas and access keys as an operator uses them: commands, restarts, kill -9 at the quota."""
+"""Tenants, quotas, rates and access keys as an operator uses them: commands, restarts, kill -9 at the quota."""
 
 import random
 import subprocess
+import time
 
 import forebay_process
-from forebay_process import ForebayTest, seed, sized
+from forebay_process import MIB, ForebayTest, seed, sized
 
 
 class TenantTest(ForebayTest):
@@ -35,6 +36,12 @@ class TenantTest(ForebayTest):
         changed = self.forebay("tenant", "set", "4", "--max-objects", "2", "--json").json
         self.assertEqual((changed["max_objects"], changed["max_bytes"]), (2, 100 << 20))
         self.assertEqual(self.forebay("tenant", "set", "4", "--max-objects", "0", "--json").json["max_objects"], 0)
+        limited = self.forebay("tenant", "set", "bob", "--rate", "8MiB", "--operations", "5", "--transfers", "2", "--json").json
+        self.assertEqual((limited["bytes_per_s"], limited["operations_per_s"], limited["transfers"]), (8 * MIB, 5, 2))
+        self.assertEqual(self.forebay("tenant", "show", "bob").lines,
+                         ["4 bob: 0 buckets, 0 objects, 0 B of at most 100.0 MiB; at most 8.0 MiB/s, 5 operations/s, 2 transfers at once"])
+        self.fails("tenant", "set", "bob", "--rate", "fast", status=2, saying=["--rate", "fast"])
+        self.fails("tenant", "set", "root", "--rate", "8MiB", saying="root")
         self.fails("tenant", "create", "bob", saying=["bob", "exists"])
         self.fails("tenant", "create", "Bob", status=2, saying="Bob")
         self.fails("tenant", "create", "carol", "--max-bytes", "lots", status=2, saying=["--max-bytes", "lots"])
@@ -127,6 +134,57 @@ class TenantTest(ForebayTest):
             self.assertEqual((shown["objects"], shown["bytes"]), (len(sizes), sum(sizes)))
             self.assertLessEqual(len(sizes), 12)
             self.assertLessEqual(sum(sizes), 400_000)
+
+class RatesTest(ForebayTest):
+    """A tenant with a bucket, and what its rates do. Only the least time is asserted: machines may be slow."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.start_server(size="512MiB")
+        self.forebay("tenant", "create", "alice", "--rate", "8MiB")
+        self.forebay("bucket", "create", "hers", "--tenant", "alice")
+
+    def issue(self, *options, name="cap"):
+        path = self.directory / name
+        path.write_bytes(self.forebay("cap", "issue", "--tenant", "alice", "--rights", "get,put,list", "--ttl", "10m", *options).bytes)
+        return path
+
+    def seconds_of(self, *commands):
+        started = time.monotonic()
+        for command in commands:
+            self.forebay(*command)
+        return time.monotonic() - started
+
+    def test_the_tenants_rate_holds_for_all_that_it_moves_until_it_is_lifted(self):
+        source = self.directory / "source"
+        source.write_bytes(12 * MIB * b"x")
+        caps = [self.issue(name=name) for name in ("one", "other")]  # two chains, one tenant
+        commands = [("--cap", caps[0], "put", source, "hers/x"), ("--cap", caps[1], "get", "hers/x", self.directory / "target")]
+        # 24 MiB at 8 MiB/s are 3 s, but for the burst and the last chunk.
+        self.assertGreater(self.seconds_of(*commands), 2.5)
+        self.assertEqual((self.directory / "target").read_bytes(), source.read_bytes())
+        self.forebay("tenant", "set", "alice", "--rate", "1")
+        self.fails(*commands[0], saying="tenant 3 may move 1 B a second")
+        self.forebay("tenant", "set", "alice", "--rate", "0")
+        self.seconds_of(*commands)
+
+    def test_rates_outlive_a_restart(self):
+        self.forebay("tenant", "set", "alice", "--rate", "0", "--operations", "1")
+        self.server.restart()
+        cap = self.issue()
+        self.forebay("--cap", cap, "put", "-", "hers/x", input=b"x")
+        self.assertGreater(self.seconds_of(*[("--cap", cap, "stat", "hers/x")] * 3), 1.8)
+
+    def test_a_capability_counts_each_item_of_a_batch_on_both_planes(self):
+        cap = self.issue("--operations", "5")
+        started = time.monotonic()
+        self.tool("load", "--server", self.server.control, "--cap", cap, "--bucket", "hers", "--count", 16, "--size", 100, "--seed", 1)
+        self.forebay("--cap", cap, "ls", "hers")
+        self.assertGreater(time.monotonic() - started, 3.0)  # 16 puts use up 3.2 s, of which the burst forgives 0.1
+
+        self.tool("load", "--server", self.server.control, "--cap", cap, "--bucket", "hers", "--count", 250, "--size", 100, "--seed", 1)
+        self.fails("--cap", cap, "ls", "hers", saying=["capability", "5 operations a second"])  # 50 s are longer than a call waits
+        self.forebay("ls", "hers")  # it is the capability's rate
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ uint64_t Options::Number(const std::string& name, uint64_t otherwise) const {
 
 std::unique_ptr<Client> Connect(const Options& options, unsigned connections, std::chrono::nanoseconds timeout) {
   auto client = Client::Connect({.server = options.Text("server"),
-                                 .credentials_path = options.Text("credentials"),
+                                 .credentials_path = options.Text("credentials", ""),
+                                 .capability_path = options.Text("cap", ""),
                                  .connections = connections,
                                  .timeout = timeout,
                                  .fabric = options.Text("fabric", ""),

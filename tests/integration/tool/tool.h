@@ -29,7 +29,7 @@ class Options {
   std::map<std::string, std::string> values_;
 };
 
-/// A client of --server and --credentials, over --fabric if that is given; ends the program with status 1 when there is none.
+/// A client of --server, with --credentials or --cap, over --fabric if that is given; ends the program with status 1 when there is none.
 std::unique_ptr<Client> Connect(const Options& options, unsigned connections,
                                 std::chrono::nanoseconds timeout = std::chrono::seconds(60));
 
