@@ -252,7 +252,9 @@ bool GetRun::WriteReady() {
   while (!pieces_.empty() && pieces_.front().ready) {
     Piece& piece = pieces_.front();
     const uint64_t at = piece.item->ask->region_offset + piece.offset;
-    if (length != 0 && (at != start + length || length + piece.length > base::kMaxChunkBytes)) break;
+    // What of a large item goes together is the same each time: the fabric may keep it for the next one who asks.
+    const bool begins = piece.offset != 0 && piece.offset % base::kMaxTransferBytes == 0;
+    if (length != 0 && (begins || at != start + length || length + piece.length > base::kMaxTransferBytes)) break;
     if (Take(piece, data)) {
       if (length == 0) start = at;
       length += piece.length;
