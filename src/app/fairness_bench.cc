@@ -161,6 +161,8 @@ void AddFairnessBench(CLI::App& bench, Invocation& invocation) {
   command->add_option("--modest-depth", arguments->spec.modest_depth, "Its requests in flight, at most (default 64)");
   command->add_option("--asks-for", arguments->spec.asks_for,
                       "How much the modest one asks for, of what both get when both take all they can (default 0.5); 0: one request after another");
+  command->add_flag("--yield,!--no-yield", arguments->spec.greedy_yields,
+                    "The greedy tenant's threads get only the processor time that nobody else wants (default), or compete for it");
   command->callback([arguments, &invocation] {
     invocation.run = [arguments, &invocation] { return RunFair(*arguments, invocation); };
   });

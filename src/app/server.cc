@@ -135,9 +135,9 @@ Status CheckServeOptions(const ServeOptions& options) {
     return Status::InvalidArgument("--memory {}: {} reactors need at least {}",
                                    base::FormatSize(options.memory_bytes), options.reactors,
                                    base::FormatSize(2 * base::kMaxChunkBytes * options.reactors));
-  if (options.lend_bytes.value_or(0) != 0 && *options.lend_bytes < base::kMaxChunkBytes)
+  if (options.lend_bytes.value_or(0) != 0 && *options.lend_bytes < base::kMaxTransferBytes)
     return Status::InvalidArgument("--lend {}: at least {}, or 0 to lend nothing",
-                                   base::FormatSize(*options.lend_bytes), base::FormatSize(base::kMaxChunkBytes));
+                                   base::FormatSize(*options.lend_bytes), base::FormatSize(base::kMaxTransferBytes));
   if (options.lend_bytes.value_or(0) > kMostSize)
     return Status::InvalidArgument("--lend {}: at most {}", base::FormatSize(*options.lend_bytes),
                                    base::FormatSize(kMostSize));

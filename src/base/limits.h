@@ -31,6 +31,8 @@ constexpr size_t kMaxMessageBytes = 256 * kKiB;
 constexpr size_t kMaxInlineBytes = 8 * kKiB;
 /// One chunk of a pipelined transfer.
 constexpr size_t kMaxChunkBytes = kMiB;
+/// One one-sided transfer of a get: neighbouring chunks that are there together.
+constexpr size_t kMaxTransferBytes = 2 * kMiB;
 
 /// 1 to kMaxKeyBytes bytes of UTF-8 without NUL; InvalidArgument says which rule is broken.
 Status CheckKey(std::string_view key);

@@ -51,8 +51,8 @@ class Running {
 
 /// Both at once, for the modest one's duration. `greedy_rate` is what the greedy one did meanwhile.
 std::expected<LoadReport, Error> RunBoth(const LoadSpec& greedy_load, const Connector& greedy, const LoadSpec& modest_load,
-                                         const Connector& modest, double* greedy_rate) {
-  Running greedy_run(greedy_load, greedy, true);
+                                         const Connector& modest, bool greedy_yields, double* greedy_rate) {
+  Running greedy_run(greedy_load, greedy, greedy_yields);
   greedy_run.WaitForBegin();
   Running modest_run(modest_load, modest, false);
   modest_run.WaitForBegin();
@@ -84,7 +84,7 @@ std::expected<FairnessReport, Error> RunFairness(const FairnessSpec& spec, const
   LoadSpec asks{.object_bytes = spec.object_bytes, .depth = spec.modest_depth, .duration = spec.duration};
   FairnessReport report;
   double greedy_rate = 0;
-  const auto most = RunBoth(takes, connect_greedy, asks, connect_modest, &greedy_rate);
+  const auto most = RunBoth(takes, connect_greedy, asks, connect_modest, spec.greedy_yields, &greedy_rate);
   if (!most) return std::unexpected(most.error());
   report.both_operations_per_second = most->operations_per_second() + greedy_rate;
 
@@ -92,7 +92,7 @@ std::expected<FairnessReport, Error> RunFairness(const FairnessSpec& spec, const
   auto alone = RunLoad(asks, connect_modest);
   if (!alone) return std::unexpected(alone.error());
   report.modest_alone = *std::move(alone);
-  auto beside = RunBoth(takes, connect_greedy, asks, connect_modest, &report.greedy_operations_per_second);
+  auto beside = RunBoth(takes, connect_greedy, asks, connect_modest, spec.greedy_yields, &report.greedy_operations_per_second);
   if (!beside) return std::unexpected(beside.error());
   report.modest = *std::move(beside);
   return report;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fairness: what a modest tenant gets while a greedy one takes all it can get, against what it gets alone, in one run: first both
 // take all they can, for what the server gives the two of them; then the modest one asks for a part of that at a steady rate,
-// alone and beside the greedy one. The clients share a machine here, and would not elsewhere: the greedy one's threads get only
-// the processor time that nobody else wants, so that what is measured is the server. Thread-safe.
+// alone and beside the greedy one. The clients share a machine here, and would not elsewhere: so the greedy one yields the
+// processors, and what is measured is the server. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,6 +19,7 @@ struct FairnessSpec {
   unsigned modest_depth = 64;  // requests in flight, at most
   double asks_for = 0.5;       // of what the server gives both; 0: one request after another, modest_depth of them at once
   std::chrono::milliseconds duration{5000};  // of each of the three loads
+  bool greedy_yields = true;  // the greedy one's threads get only the processor time that nobody else wants
 };
 
 struct FairnessReport {

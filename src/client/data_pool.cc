@@ -13,7 +13,7 @@ constexpr base::Duration kTryFor = std::chrono::seconds(2);
 fabric::EndpointOptions EndpointOptionsOf() {
   fabric::EndpointOptions options;
   options.max_message_bytes = base::kMaxMessageBytes;
-  options.max_transfer_bytes = base::kMaxChunkBytes;
+  options.max_transfer_bytes = base::kMaxTransferBytes;
   return options;
 }
 

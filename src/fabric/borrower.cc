@@ -17,6 +17,7 @@ Borrower::Borrower(rt::Reactor& reactor, ByteStream& stream, BorrowSink& sink)
 
 void Borrower::Add(const Borrowed& loan) {
   loans_.push_back(loan);
+  waiting_bytes_ += loan.length;
   added_.Set();
 }
 
@@ -42,7 +43,13 @@ rt::Task<Status> Borrower::Run(rt::CancelToken& life) {
     if (life.cancelled()) break;
     const Borrowed loan = loans_.front();
     loans_.pop_front();
-    FB_CO_TRY(sink_.OnBorrowed(loan.id, loan.length, code));
+    waiting_bytes_ -= loan.length;
+    ended_bytes_ += loan.length;
+    // Waking the lender costs both sides more than all else about a loan but its bytes. It need not be told before
+    // half of what it lent is read: the other half keeps us busy until it has lent more.
+    const bool hurry = ended_bytes_ >= waiting_bytes_;
+    if (hurry) ended_bytes_ = 0;
+    FB_CO_TRY(sink_.OnBorrowed(loan.id, loan.length, code, hurry));
   }
   co_return Status();
 }

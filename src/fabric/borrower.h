@@ -20,8 +20,8 @@ namespace forebay::fabric {
 class BorrowSink {
  public:
   virtual ~BorrowSink() = default;
-  /// `code` is a Refusal, or kTakenBack.
-  virtual Status OnBorrowed(uint64_t id, uint64_t length, uint16_t code) = 0;
+  /// `code` is a Refusal, or kTakenBack. `hurry`: the lender may have nothing to do until it is told.
+  virtual Status OnBorrowed(uint64_t id, uint64_t length, uint16_t code, bool hurry) = 0;
 };
 
 /// A transfer whose payload is lent, as it was judged when it was announced.
@@ -56,6 +56,8 @@ class Borrower {
   ByteStream& stream_;
   BorrowSink& sink_;
   std::deque<Borrowed> loans_;  // the first one may be under way
+  uint64_t waiting_bytes_ = 0;  // of loans_
+  uint64_t ended_bytes_ = 0;    // since there was a hurry
   rt::Event added_;
 };
 

@@ -6,6 +6,7 @@
 // time: it is gone when the block is, whoever holds descriptors. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -56,8 +57,10 @@ class LentBlocks {
  public:
   /// Each has two descriptors. Fewer where the process may have few.
   static constexpr size_t kMaxBlocks = 4096;
-  /// After a block could not be made, none is tried for so long.
+  /// After a block could not be made, or a large page was not to be had, none is tried for so long.
   static constexpr base::Duration kRest = std::chrono::seconds(10);
+  /// Of the memory of a block of `bytes`: large pages, where at least half of each is used.
+  static uint64_t MemoryFor(uint64_t bytes);
 
   explicit LentBlocks(LentBlocksOptions options);
 
@@ -81,6 +84,7 @@ class LentBlocks {
     friend bool operator==(const Piece&, const Piece&) = default;
   };
   using Key = std::vector<Piece>;
+  using Filled = Result<std::shared_ptr<const LentBlock>>;
   struct KeyHash {
     size_t operator()(const Key& key) const;
   };
@@ -91,6 +95,9 @@ class LentBlocks {
     std::list<const Key*>::iterator place{};  // in order_, once filled
   };
   using Blocks = std::vector<std::shared_ptr<const LentBlock>>;
+
+  rt::Task<Filled> Fill(rt::Reactor& reactor, std::span<const base::Buffer> data);
+  rt::Task<void> PutLargePages(rt::Reactor& reactor, const Socket& memory, uint64_t bytes);
 
   std::optional<Key> KeyOf(std::span<const base::Buffer> data) const;
   /// The block, if there is one. Else, when it is worth one and there is room, `claimed`: the caller fills
@@ -109,6 +116,7 @@ class LentBlocks {
   std::unordered_set<size_t> sent_ FB_GUARDED_BY(mutex_);  // hashes of what was sent of late
   std::unordered_set<size_t> sent_before_ FB_GUARDED_BY(mutex_);
   base::TimePoint rests_until_ FB_GUARDED_BY(mutex_){};
+  std::atomic<base::TimePoint> small_pages_until_{base::TimePoint{}};
 };
 
 }  // namespace forebay::fabric

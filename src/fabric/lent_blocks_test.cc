@@ -25,13 +25,13 @@ constexpr size_t kBlock = 256 * base::kKiB;
 
 class LentBlocksTest : public testing::Test {
  protected:
-  /// Four buffers, frozen.
-  std::vector<base::Buffer> Data(uint64_t seed, bool frozen = true) {
-    const Bytes content = Pattern(kBlock, seed);
+  /// Of buffers as the memory tier has them, frozen.
+  std::vector<base::Buffer> Data(uint64_t seed, bool frozen = true, size_t size = kBlock) {
+    const Bytes content = Pattern(size, seed);
     std::vector<base::Buffer> data;
-    for (size_t at = 0; at < kBlock; at += kBlock / 4) {
-      base::Buffer buffer = *arena_->Allocate(kBlock / 4);
-      std::copy_n(content.begin() + static_cast<ptrdiff_t>(at), kBlock / 4, buffer.writable().begin());
+    for (size_t at = 0; at < size; at += kBlock / 4) {
+      base::Buffer buffer = *arena_->Allocate(std::min(kBlock / 4, size - at));
+      std::copy_n(content.begin() + static_cast<ptrdiff_t>(at), buffer.size(), buffer.writable().begin());
       if (frozen) buffer.Freeze();
       data.push_back(std::move(buffer));
     }
@@ -139,6 +139,43 @@ TEST_F(LentBlocksTest, TheLeastRecentlyUsedIsTakenBackWhenItHasStayedForAWhile) 
   EXPECT_EQ(file.st_blocks, 0);
   EXPECT_EQ(fstat(of_a.fd(), &file), 0);
   EXPECT_EQ(file.st_size, static_cast<off_t>(kBlock));
+}
+
+TEST_F(LentBlocksTest, LargeOnesTakeWholeLargePagesAndGiveThemBack) {
+  EXPECT_EQ(LentBlocks::MemoryFor(base::kMiB - 1), base::kMiB - 1);
+  EXPECT_EQ(LentBlocks::MemoryFor(base::kMiB), kLargePageBytes);
+  EXPECT_EQ(LentBlocks::MemoryFor(kLargePageBytes), kLargePageBytes);
+  EXPECT_EQ(LentBlocks::MemoryFor(kLargePageBytes + 1), kLargePageBytes + 1);
+  LentBlocks blocks({.budget_bytes = 2 * kLargePageBytes, .at_first_sight = true});
+  for (const size_t size : {base::kMiB, kLargePageBytes - 5, kLargePageBytes}) {
+    SCOPED_TRACE(size);
+    clock_.Advance(seconds(1));
+    const Loan loan = Lend(blocks, Data(size, true, size));
+    ASSERT_NE(loan.block, nullptr);
+    EXPECT_TRUE(CheckLentMemory(loan.block->descriptor()).ok());
+    struct stat file{};
+    ASSERT_EQ(fstat(loan.block->descriptor(), &file), 0);
+    EXPECT_EQ(file.st_size, static_cast<off_t>(size));
+    EXPECT_LE(file.st_blocks * 512, static_cast<off_t>(kLargePageBytes));
+    Bytes content(size + 1);
+    ASSERT_EQ(pread(loan.block->descriptor(), content.data(), content.size(), 0), static_cast<ssize_t>(size));
+    content.resize(size);
+    EXPECT_EQ(content, Pattern(size, size));
+  }
+  EXPECT_EQ(blocks.blocks(), 2u);  // by what they take, not by what they hold
+  EXPECT_EQ(blocks.bytes(), 2 * kLargePageBytes);
+}
+
+TEST_F(LentBlocksTest, MemoryOfALargePageIsGoneWithItsBlock) {
+  Socket kept;
+  {
+    LentBlocks blocks({.at_first_sight = true});
+    kept = Socket(dup(Lend(blocks, Data(1, true, kLargePageBytes)).block->descriptor()));
+  }
+  struct stat file{};
+  ASSERT_EQ(fstat(kept.fd(), &file), 0);
+  EXPECT_EQ(file.st_size, 0);
+  EXPECT_EQ(file.st_blocks, 0);
 }
 
 TEST_F(LentBlocksTest, NobodyChangesABlockOrKeepsIt) {

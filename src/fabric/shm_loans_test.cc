@@ -411,6 +411,31 @@ TEST_P(HostileLenderTest, MemoryThatIsShorterThanAnnouncedIsSentBack) {
   EXPECT_FALSE(Fenced());
 }
 
+TEST_P(HostileLenderTest, AnswersThatWaitForEachOtherAllCome) {
+  auto lender = Lender();
+  const RegionToken region = OfferAtA(middle());
+  const Socket memory = Memory(Pattern(4096, 7)), little = Memory(Bytes(1));
+  const int fds[] = {memory.fd(), little.fd()};
+  for (uint64_t id = 1; id <= 40; ++id) {
+    const int fd = fds[id % 3 == 0];  // each third one is sent back
+    lender->Pass({&fd, 1});
+    lender->SendFrame(LoanOf(region.key + (id % 5 == 0), 4096, id), {});  // each fifth one is refused
+  }
+  for (uint64_t id = 1; id <= 40; ++id) {
+    const int unknown = static_cast<int>(Refusal::kUnknownKey);
+    EXPECT_EQ(Answer(*lender), id % 5 == 0 ? unknown : id % 3 == 0 ? kTakenBack : 0) << id;
+  }
+  // And so does that of the first of two, while the second one waits for its descriptor.
+  const int fd = memory.fd();
+  lender->Pass({&fd, 1});
+  lender->SendFrame(LoanOf(region.key, 4096, 1), {});
+  lender->SendFrame(LoanOf(region.key, 4096, 2), {});
+  EXPECT_EQ(Answer(*lender), 0);
+  EXPECT_TRUE(initiator_->Run([&] { return a_->Withdraw(region); }).ok());
+  lender->Pass({&fd, 1});
+  EXPECT_EQ(Answer(*lender), static_cast<int>(Refusal::kWithdrawn));
+}
+
 TEST_P(HostileLenderTest, LoanWhoseDescriptorDoesNotComeHoldsUpNobody) {
   auto lender = Lender();
   const RegionToken region = OfferAtA(middle());

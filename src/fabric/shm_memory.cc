@@ -20,6 +20,9 @@ namespace {
 // Linux 6.3; older kernels answer EINVAL.
 constexpr unsigned kNoExecSeal = 0x0008U;
 
+// Linux 6.1; older kernels answer EINVAL.
+constexpr int kMadvCollapse = 25;
+
 /// Shrinking would make the mapper fault. The write seal is the kernel's ground to refuse punched holes too,
 /// and leaves the maker's mapping, which was there before it, as it is.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
@@ -95,6 +98,21 @@ Result<Socket> CreateLentMemory() {
   // Others who get a descriptor shall not make another one of it, which could shorten the memory.
   if (fchmod(memory.fd(), 0400) != 0) return Status::FromErrno(errno, "rights of lent memory");
   return memory;
+}
+
+bool PutLargePage(const Socket& memory, uint64_t at) {
+  // The kernel turns small pages into a large one and takes holes for zeros, but wants to see one page at least.
+  const std::byte zero{};
+  if (pwrite(memory.fd(), &zero, sizeof(zero), static_cast<off_t>(at)) != sizeof(zero)) return false;
+  constexpr size_t kReserved = 2 * kLargePageBytes;  // an aligned place is somewhere in it
+  void* const reserved = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return false;
+  const uintptr_t start = base::RoundUp(reinterpret_cast<uintptr_t>(reserved), kLargePageBytes);
+  void* const page = mmap(reinterpret_cast<void*>(start), kLargePageBytes, PROT_READ, MAP_SHARED | MAP_FIXED, memory.fd(),
+                          static_cast<off_t>(at));
+  const bool put = page != MAP_FAILED && madvise(page, kLargePageBytes, kMadvCollapse) == 0;
+  munmap(reserved, kReserved);
+  return put;
 }
 
 Result<Socket> SealLentMemory(const Socket& memory) {

@@ -51,8 +51,14 @@ Result<ShmMapping> MapPeerShm(int fd, size_t size);
 
 // ---- lent memory: its maker fills it once and gives it away to be read, not mapped ----
 
+/// Of large pages: reading through them costs less than half of what it costs through small ones.
+constexpr size_t kLargePageBytes = 2 * base::kMiB;
+
 /// Empty; the descriptor can write. Whoever else can open it is its maker's user.
 Result<Socket> CreateLentMemory();
+/// Puts one large page of zeros under the bytes from `at` on, which is a multiple of its size, before they are written;
+/// whatever the system's settings for large pages say. False where there is none to be had: then it has small ones.
+bool PutLargePage(const Socket& memory, uint64_t at);
 /// Once it is filled: from now on nobody can write to it, its maker included, nor make it longer, nor keep its maker from
 /// making it shorter. Gives a descriptor for others, which can only read.
 Result<Socket> SealLentMemory(const Socket& memory);

@@ -85,7 +85,7 @@ class StreamConnection final : private FrameSink, private ServedSink, private Bo
   // ServedSink
   void OnServed(uint64_t id, uint64_t length, bool complete) override;
   // BorrowSink
-  Status OnBorrowed(uint64_t id, uint64_t length, uint16_t code) override;
+  Status OnBorrowed(uint64_t id, uint64_t length, uint16_t code, bool hurry) override;
 
   Status OnWriteHeader(const FrameHeader& header, MutableByteView* target);
   Status OnReadDataHeader(const FrameHeader& header, MutableByteView* target);
@@ -93,7 +93,8 @@ class StreamConnection final : private FrameSink, private ServedSink, private Bo
   Status OnMessage();
   Status OnCredit(const FrameHeader& header);
   Status OnWritten(const FrameHeader& header);
-  Status AnswerWrite(uint64_t id, uint64_t length, uint16_t code);
+  /// Not in a hurry: the answer goes with whatever is sent next.
+  Status AnswerWrite(uint64_t id, uint64_t length, uint16_t code, bool hurry);
   Status OnLent(const FrameHeader& header);
   Status OnRead(const FrameHeader& header);
   Status OnWriteDone(const FrameHeader& header);

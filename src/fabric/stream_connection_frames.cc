@@ -108,13 +108,13 @@ Status StreamConnection::OnWriteHeader(const FrameHeader& header, MutableByteVie
 
 Status StreamConnection::OnWritten(const FrameHeader& header) {
   incoming_.region_key = 0;
-  return AnswerWrite(header.id, header.length, static_cast<uint16_t>(incoming_.refusal));
+  return AnswerWrite(header.id, header.length, static_cast<uint16_t>(incoming_.refusal), true);
 }
 
-Status StreamConnection::AnswerWrite(uint64_t id, uint64_t length, uint16_t code) {
+Status StreamConnection::AnswerWrite(uint64_t id, uint64_t length, uint16_t code, bool hurry) {
   if (code == 0) stats_.peer_bytes_written += length;
   queue_.PushControl({.type = FrameType::kWriteDone, .code = code, .id = id});
-  Kick(false);
+  if (hurry) Kick(false);
   return CheckConduct();
 }
 
@@ -130,8 +130,8 @@ Status StreamConnection::OnLent(const FrameHeader& header) {
   return CheckConduct();
 }
 
-Status StreamConnection::OnBorrowed(uint64_t id, uint64_t length, uint16_t code) {
-  return AnswerWrite(id, length, code);
+Status StreamConnection::OnBorrowed(uint64_t id, uint64_t length, uint16_t code, bool hurry) {
+  return AnswerWrite(id, length, code, hurry);
 }
 
 Status StreamConnection::OnRead(const FrameHeader& header) {

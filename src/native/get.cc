@@ -277,12 +277,15 @@ bool GetRun::WriteReady() {
   std::vector<base::Buffer> data;
   uint64_t start = 0;
   uint64_t length = 0;
-  const size_t most = connection_.allowance().chunk_bytes();
+  const Allowance& allowance = connection_.allowance();
+  const size_t most = allowance.contended() ? allowance.chunk_bytes() : base::kMaxTransferBytes;
   Admission::Place place;
   while (!pieces_.empty() && pieces_.front().ready) {
     Piece& piece = pieces_.front();
     const uint64_t at = piece.item->ask->region_offset + piece.offset;
-    if (length != 0 && (at != start + length || length + piece.length > most)) break;
+    // What of a large item goes together is the same each time: the fabric may keep it for the next one who asks.
+    const bool begins = piece.offset != 0 && piece.offset % most == 0;
+    if (length != 0 && (begins || at != start + length || length + piece.length > most)) break;
     if (Take(piece, data)) {
       if (length == 0) start = at;
       length += piece.length;

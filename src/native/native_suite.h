@@ -69,7 +69,8 @@ class NativeTest : public testing::Test {
   }
   /// A connection that has said nothing yet.
   rt::Task<std::unique_ptr<TestPeer>> Connect(auth::OpenedSession session) {
-    auto endpoint = co_await memory_fabric_.Connect(*reactor_, server_.addresses().front(), {}, base::kNever);
+    const fabric::EndpointOptions options{.max_transfer_bytes = base::kMaxTransferBytes};
+    auto endpoint = co_await memory_fabric_.Connect(*reactor_, server_.addresses().front(), options, base::kNever);
     EXPECT_TRUE(endpoint.ok()) << endpoint.status().ToString();
     co_return std::make_unique<TestPeer>(*std::move(endpoint), session);
   }

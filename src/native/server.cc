@@ -15,7 +15,7 @@ namespace {
 fabric::EndpointOptions EndpointOptionsOf() {
   fabric::EndpointOptions options;
   options.max_message_bytes = base::kMaxMessageBytes;
-  options.max_transfer_bytes = base::kMaxChunkBytes;
+  options.max_transfer_bytes = base::kMaxTransferBytes;
   return options;
 }
 

@@ -140,7 +140,7 @@ class RefusalTest(ForebayTest):
             finished = self.forebay("serve", self.directory / "refused", *options, status=2)
             self.assertIn(options[0].lstrip("-"), finished.errors)
         self.forebay("serve", self.directory / "refused", "--size", "small", status=2)
-        self.refused("--lend", "100K", saying=["--lend 100.0 KiB", "1.0 MiB"])
+        self.refused("--lend", "100K", saying=["--lend 100.0 KiB", "2.0 MiB"])
         self.refused("--lend", "some", saying=["--lend"])
 
     def test_credentials_that_others_can_read(self):

@@ -87,7 +87,7 @@ class TenantTest(ForebayTest):
 
     def test_bench_fair_compares_two_tenants_and_leaves_nothing(self):
         before = self.forebay("tenant", "ls").lines
-        report = self.forebay("bench", "fair", "--seconds", "0.3", "--greedy-connections", "4", "--greedy-depth", "8",
+        report = self.forebay("bench", "fair", "--no-yield", "--seconds", "0.3", "--greedy-connections", "4", "--greedy-depth", "8",
                               "--modest-connections", "1", "--modest-depth", "4", "--json").json
         for figure in ("both", "modest_alone", "greedy", "modest"):
             self.assertGreater(report[f"{figure}_operations_per_second"], 0)
