@@ -215,7 +215,11 @@ Grant Capability::ToGrant() const {
   Grant grant = GrantOf(blocks_.back());
   grant.issuer = issuer();
   grant.epoch = blocks_.back().epoch;
-  for (const CapabilityBlock& block : blocks_) grant.blocks.push_back({.id = block.id, .rates = block.rates});
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    Sha256 digest;
+    digest.Update(ByteView(encoded_).first(ranges_[i].first + ranges_[i].second));
+    grant.blocks.push_back({.id = blocks_[i].id, .rates = blocks_[i].rates, .digest = digest.FinishHex()});
+  }
   return grant;
 }
 

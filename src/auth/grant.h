@@ -36,8 +36,9 @@ struct RateGrant {
 
 /// One block of the chain that a grant came from.
 struct GrantedBlock {
-  CapabilityId id{};
+  CapabilityId id{};  // whoever narrows chooses it
   RateGrant rates{};
+  std::string digest{};  // of the chain up to and with it, SHA-256 in hex: no other block has the same
 };
 
 /// Never expires.

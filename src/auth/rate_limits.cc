@@ -2,6 +2,7 @@
 #include "auth/rate_limits.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/bytes.h"
@@ -90,12 +91,21 @@ RateLimits::~RateLimits() {
   for (const auto& [key, account] : accounts_) FB_CHECK(account.users == 0);
 }
 
-RateLimits::Account& RateLimits::Use(const Key& key) {
+RateLimits::Account& RateLimits::UseTenant(TenantId tenant) {
+  return Use({tenant, {}}, fmt::format("tenant {}", static_cast<uint64_t>(tenant)));
+}
+
+RateLimits::Account& RateLimits::UseBlock(TenantId tenant, const GrantedBlock& block) {
+  Account& account = Use({tenant, block.digest}, fmt::format("capability {}", base::ToHex(block.id)));
+  account.Set(block.rates);  // the same each time: the digest is of them too
+  return account;
+}
+
+RateLimits::Account& RateLimits::Use(const Key& key, std::string name) {
   const auto [at, made] = accounts_.try_emplace(key);
   Account& account = at->second;
   if (made) {
-    account.name = key.second == CapabilityId{} ? fmt::format("tenant {}", static_cast<uint64_t>(key.first))
-                                                : fmt::format("capability {}", base::ToHex(key.second));
+    account.name = std::move(name);
   } else if (account.IsIdle()) {
     --idle_;
   }
@@ -110,7 +120,7 @@ void RateLimits::Leave(Account& account) {
 
 void RateLimits::SetTenant(TenantId tenant, const RateGrant& rates) {
   const base::MutexLock lock(mutex_);
-  Account& account = Use({tenant, {}});
+  Account& account = UseTenant(tenant);
   account.Set(rates);
   account.kept = rates != RateGrant{};
   Admit(account);
@@ -120,12 +130,9 @@ void RateLimits::SetTenant(TenantId tenant, const RateGrant& rates) {
 RateAccounts RateLimits::Open(const Grant& grant, base::TimePoint now) {
   const base::MutexLock lock(mutex_);
   if (idle_ > kMaxIdleRateAccounts) Forget(now);
-  std::vector<Account*> accounts = {&Use({grant.tenant, {}})};
+  std::vector<Account*> accounts = {&UseTenant(grant.tenant)};
   for (const GrantedBlock& block : grant.blocks) {
-    if (block.rates == RateGrant{}) continue;
-    Account& account = Use({grant.tenant, block.id});
-    account.Set(block.rates);  // the same each time: the id and the rates are signed together
-    accounts.push_back(&account);
+    if (block.rates != RateGrant{}) accounts.push_back(&UseBlock(grant.tenant, block));
   }
   return {*this, std::move(accounts)};
 }
@@ -142,14 +149,20 @@ void RateLimits::Admit(Account& account) {
     account.waiting.pop_front();
     Account* const full = turn.accounts_->Full();
     if (full != nullptr) {  // there is room here, but not in the other one that it needs
-      turn.waits_for_ = full;
-      turn.place_ = full->waiting.insert(full->waiting.end(), &turn);
+      WaitFor(*full, turn);
       continue;
     }
     turn.waits_for_ = nullptr;
     turn.accounts_->Count();
     turn.begun_();
   }
+}
+
+void RateLimits::WaitFor(Account& account, TransferTurn& turn) {
+  auto at = account.waiting.end();
+  while (at != account.waiting.begin() && (*std::prev(at))->number_ > turn.number_) --at;
+  turn.waits_for_ = &account;
+  turn.place_ = account.waiting.insert(at, &turn);
 }
 
 size_t RateLimits::accounts() const {
@@ -219,8 +232,8 @@ bool RateAccounts::BeginTransfer(TransferTurn& turn) {
     return true;
   }
   turn.accounts_ = this;
-  turn.waits_for_ = full;
-  turn.place_ = full->waiting.insert(full->waiting.end(), &turn);
+  turn.number_ = ++limits_->turns_;
+  limits_->WaitFor(*full, turn);
   return false;
 }
 
@@ -237,7 +250,8 @@ void RateAccounts::EndTransfer() {
   if (limits_ == nullptr) return;
   const base::MutexLock lock(limits_->mutex_);
   for (RateLimits::Account* const account : accounts_) --account->transfers;
-  for (RateLimits::Account* const account : accounts_) limits_->Admit(*account);
+  // Who waits for a capability's also needs the tenant's: it goes first.
+  for (auto account = accounts_.rbegin(); account != accounts_.rend(); ++account) limits_->Admit(**account);
 }
 
 }  // namespace forebay::auth

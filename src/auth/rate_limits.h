@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct RateCharge {
 };
 
 class RateAccounts;
+class TransferTurn;
 
 class RateLimits {
  public:
@@ -54,18 +56,22 @@ class RateLimits {
   friend class RateAccounts;
   friend class TransferTurn;
   struct Account;
-  using Key = std::pair<TenantId, CapabilityId>;  // of all zeros: the tenant's own
+  using Key = std::pair<TenantId, std::string>;  // with a block's digest; empty: the tenant's own
   using Accounts = std::map<Key, Account>;
 
-  Account& Use(const Key& key) FB_REQUIRES(mutex_);
+  Account& UseTenant(TenantId tenant) FB_REQUIRES(mutex_);
+  Account& UseBlock(TenantId tenant, const GrantedBlock& block) FB_REQUIRES(mutex_);
+  Account& Use(const Key& key, std::string name) FB_REQUIRES(mutex_);
   void Leave(Account& account) FB_REQUIRES(mutex_);
   void Forget(base::TimePoint now) FB_REQUIRES(mutex_);
   /// Lets those who wait for a transfer of `account` begin, as far as there is room.
   void Admit(Account& account) FB_REQUIRES(mutex_);
+  void WaitFor(Account& account, TransferTurn& turn) FB_REQUIRES(mutex_);
 
   mutable base::Mutex mutex_;
   Accounts accounts_ FB_GUARDED_BY(mutex_);
   size_t idle_ FB_GUARDED_BY(mutex_) = 0;  // accounts that nobody uses
+  uint64_t turns_ FB_GUARDED_BY(mutex_) = 0;  // so far
 };
 
 /// Someone who waits to begin a transfer. Begun, or abandoned, before it is destroyed.
@@ -81,6 +87,7 @@ class TransferTurn {
   friend class RateAccounts;
   const std::function<void()> begun_;
   RateAccounts* accounts_ = nullptr;
+  uint64_t number_ = 0;                       // by which it waits, wherever it does
   RateLimits::Account* waits_for_ = nullptr;  // null: not waiting (any more)
   std::list<TransferTurn*>::iterator place_{};
 };

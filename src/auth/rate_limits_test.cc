@@ -25,10 +25,14 @@ CapabilityId IdOf(uint8_t number) {
   return id;
 }
 
+GrantedBlock BlockOf(uint8_t number, const RateGrant& rates) {
+  return {.id = IdOf(number), .rates = rates, .digest = std::to_string(number)};
+}
+
 /// A grant from a chain of one block for each of `rates`.
 Grant GrantWith(const std::vector<RateGrant>& rates, uint8_t first_id = 1) {
   Grant grant{.tenant = kTenant};
-  for (const RateGrant& rate : rates) grant.blocks.push_back({.id = IdOf(first_id++), .rates = rate});
+  for (const RateGrant& rate : rates) grant.blocks.push_back(BlockOf(first_id++, rate));
   return grant;
 }
 
@@ -124,8 +128,8 @@ TEST(RateLimitsTest, ARefundMakesRoomAgain) {
 
 TEST(RateLimitsTest, AllThatWasNarrowedFromACapabilitySharesItsRate) {
   RateLimits limits;
-  RateAccounts one = limits.Open({.tenant = kTenant, .blocks = {{IdOf(1), {.operations_per_s = 10}}, {IdOf(2), {}}}}, kStart);
-  RateAccounts other = limits.Open({.tenant = kTenant, .blocks = {{IdOf(1), {.operations_per_s = 10}}, {IdOf(3), {}}}}, kStart);
+  RateAccounts one = limits.Open({.tenant = kTenant, .blocks = {BlockOf(1, {.operations_per_s = 10}), BlockOf(2, {})}}, kStart);
+  RateAccounts other = limits.Open({.tenant = kTenant, .blocks = {BlockOf(1, {.operations_per_s = 10}), BlockOf(3, {})}}, kStart);
   EXPECT_EQ(*one.Charge({.operations = 2}, kStart, base::kNever), kStart);
   EXPECT_EQ(*other.Charge({.operations = 1}, kStart, base::kNever), kStart + milliseconds(100));
 }
@@ -153,6 +157,20 @@ TEST(RateLimitsTest, TenantsDoNotShareEvenTheIdOfACapability) {
   RateAccounts ours = limits.Open(GrantWith({{.operations_per_s = 1}}), kStart);
   EXPECT_EQ(*theirs.Charge({.operations = 1000}, kStart, base::kNever), kStart);
   EXPECT_EQ(*ours.Charge({.operations = 1}, kStart, kStart), kStart);
+}
+
+TEST(RateLimitsTest, AnIdThatItsHolderChoseReachesNoOtherAccount) {
+  RateLimits limits;
+  limits.SetTenant(kTenant, {.operations_per_s = 1});
+  RateAccounts ours = limits.Open(GrantWith({{.operations_per_s = 2}}), kStart);
+  EXPECT_EQ(*ours.Charge({.operations = 1}, kStart, base::kNever), kStart);
+  // One says that it is the tenant's account, one that it is ours; each with rates to its liking.
+  GrantedBlock zero{.id = {}, .rates = {.operations_per_s = UINT64_MAX}, .digest = "a"};
+  GrantedBlock same{.id = IdOf(1), .rates = {.operations_per_s = UINT64_MAX}, .digest = "b"};
+  RateAccounts liar = limits.Open({.tenant = kTenant, .blocks = {zero, same}}, kStart);
+  EXPECT_EQ(*ours.Charge({.operations = 1}, kStart, base::kNever), kStart + milliseconds(900)) << "the tenant's rate";
+  limits.SetTenant(kTenant, {});
+  EXPECT_EQ(*ours.Charge({.operations = 1}, kStart, base::kNever), kStart + milliseconds(900)) << "and ours";
 }
 
 TEST(RateLimitsTest, ANewRateHoldsForThoseWhoAreConnected) {
@@ -193,7 +211,7 @@ TEST(RateLimitsTest, TheTableIsBoundedAndForgetsWhatOwesNothingFirst) {
   (void)limits.Open(in_debt, kStart).Charge({.operations = 3600}, kStart, base::kNever);
   for (uint32_t i = 0; i < 3 * kMaxIdleRateAccounts; ++i) {
     Grant grant = GrantWith({{.operations_per_s = 1}});
-    std::memcpy(grant.blocks[0].id.data() + 4, &i, sizeof i);
+    grant.blocks[0].digest += fmt::format(" {}", i);
     (void)limits.Open(grant, kStart);
     EXPECT_LE(limits.accounts(), kMaxIdleRateAccounts + 4);
   }
@@ -266,6 +284,28 @@ TEST(TransferTurnTest, RoomInOneAccountIsNotEnough) {
   EXPECT_EQ(four.begun, 1);
   narrow.EndTransfer();
   EXPECT_EQ(three.begun, 1);
+  wide.EndTransfer();
+  narrow.EndTransfer();
+}
+
+TEST(TransferTurnTest, WhoWaitsInOneAccountAfterAnotherKeepsItsPlace) {
+  RateLimits limits;
+  limits.SetTenant(kTenant, {.transfers = 2});
+  RateAccounts narrow = limits.Open(GrantWith({{.transfers = 1}}), kStart);
+  RateAccounts wide = limits.Open(GrantWith({}), kStart);
+  Waiting one;
+  Waiting two;
+  Waiting first;
+  Waiting second;
+  EXPECT_TRUE(narrow.BeginTransfer(one.turn));
+  EXPECT_TRUE(wide.BeginTransfer(two.turn));
+  EXPECT_FALSE(narrow.BeginTransfer(first.turn));  // for the tenant's
+  EXPECT_FALSE(wide.BeginTransfer(second.turn));
+  narrow.EndTransfer();
+  EXPECT_EQ(first.begun, 1);
+  EXPECT_EQ(second.begun, 0);
+  wide.EndTransfer();
+  EXPECT_EQ(second.begun, 1);
   wide.EndTransfer();
   narrow.EndTransfer();
 }

@@ -19,7 +19,7 @@ rt::Task<Result<store::ReadData>> Reader::Read(const store::Context& context, ui
   if (LookUp(*version_, parts) != 0) {
     FB_CO_ASSIGN(parts, co_await FetchMissing(context, std::move(parts)));
   }
-  co_return Gather(parts);
+  co_return Gather(std::move(parts));
 }
 
 rt::Task<Result<store::ReadData>> Reader::ReadInline(const store::Context& context, uint64_t offset,
@@ -52,12 +52,12 @@ rt::Task<Result<std::vector<BlockPart>>> Reader::FetchMissing(const store::Conte
   co_return std::move(fetch->parts);
 }
 
-store::ReadData Reader::Gather(const std::vector<BlockPart>& parts) const {
+store::ReadData Reader::Gather(std::vector<BlockPart> parts) const {
   store::ReadData data;
   data.buffers.reserve(parts.size());
-  for (const BlockPart& part : parts) {
-    base::Buffer bytes = part.content.Slice(part.begin, part.length);
+  for (BlockPart& part : parts) {
     const bool whole = part.length == part.content.size();
+    base::Buffer bytes = whole ? std::move(part.content) : part.content.Slice(part.begin, part.length);
     const uint32_t crc32c = whole ? version_->state->extents[part.extent].record.checksums[part.block]
                                   : base::Crc32c(bytes.view());
     data.crc32c = base::Crc32cCombine(data.crc32c, crc32c, part.length);

@@ -23,7 +23,7 @@ class Reader final : public store::ObjectReader {
                                                uint64_t length);
   rt::Task<Result<std::vector<BlockPart>>> FetchMissing(const store::Context& context,
                                                         std::vector<BlockPart> parts);
-  store::ReadData Gather(const std::vector<BlockPart>& parts) const;
+  store::ReadData Gather(std::vector<BlockPart> parts) const;
 
   const OpenVersionPtr version_;
 };

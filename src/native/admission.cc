@@ -8,6 +8,12 @@
 #include "rt/sync.h"
 
 namespace forebay::native {
+namespace {
+
+/// The part of the window that one tenant alone leaves free, so that whoever comes next finds memory: an eighth.
+constexpr size_t kKeptForOthers = 8;
+
+}  // namespace
 
 struct Admission::Waiting {
   Waiting(rt::Reactor& reactor, uint64_t asked_price, size_t asked_bytes)
@@ -36,7 +42,7 @@ std::shared_ptr<Admission::Flow> Admission::Join(TenantId tenant) {
 }
 
 void Admission::Leave(Flow& flow) {
-  FB_CHECK(flow.waiting_.empty());
+  FB_CHECK(!flow.IsWaiting());
   if (flow.wants_) wanting_.erase(flow.wants_at_);
   flows_.erase(flow.tenant_);
 }
@@ -56,8 +62,14 @@ void Admission::Touch(Flow& flow) {
 bool Admission::contended() const {
   const base::TimePoint since = reactor_.Now() - options_.wants_for;
   while (!wanting_.empty() && wanting_.front()->wanted_ < since) {
-    wanting_.front()->wants_ = false;
-    wanting_.pop_front();
+    Flow& flow = *wanting_.front();
+    if (flow.IsWaiting()) {
+      flow.wanted_ = reactor_.Now();
+      wanting_.splice(wanting_.end(), wanting_, wanting_.begin());
+    } else {
+      flow.wants_ = false;
+      wanting_.pop_front();
+    }
   }
   return wanting_.size() > 1;
 }
@@ -79,7 +91,12 @@ void Admission::Flow::Forget(size_t bytes, uint64_t epoch) {
 }
 
 bool Admission::HasShare(const Flow& flow, size_t bytes) const {
-  if (!contended()) return true;
+  // What a tenant holds, moving or not: alone, all but a part that is kept for who comes next.
+  const bool competes = contended();
+  const size_t most = competes ? options_.window_bytes / wanting_.size()
+                               : options_.window_bytes - options_.window_bytes / kKeptForOthers;
+  if (flow.held_ != 0 && flow.held_ + bytes > most) return false;
+  if (!competes) return true;
   const size_t moving = flow.Moving(Epoch());
   const size_t share =
       std::max(options_.contended_window_bytes / wanting_.size(), options_.contended_chunk_bytes);
@@ -92,6 +109,7 @@ bool Admission::TurnIsOver() const { return turn_used_ >= options_.turn_bytes &&
 
 void Admission::Take(Flow& flow, uint64_t price, size_t bytes) {
   available_ -= bytes;
+  flow.held_ += bytes;
   const uint64_t epoch = Epoch();
   if (flow.epoch_ != epoch) {
     flow.begun_before_ = flow.epoch_ + 1 == epoch ? flow.begun_ : 0;
@@ -110,6 +128,7 @@ void Admission::Take(Flow& flow, uint64_t price, size_t bytes) {
 
 void Admission::Release(Flow& flow, size_t bytes, uint64_t epoch) {
   available_ += bytes;
+  flow.held_ -= bytes;
   flow.Forget(bytes, epoch);
   Touch(flow);
   Dispatch();
@@ -117,7 +136,8 @@ void Admission::Release(Flow& flow, size_t bytes, uint64_t epoch) {
 
 Admission::Place Admission::TryEnter(Flow& flow, uint64_t operations, size_t bytes) {
   Touch(flow);
-  if (!ring_.empty() || available_ < bytes || !HasShare(flow, bytes) || TurnIsOver()) return {};
+  if (flow.IsWaiting() && (bytes != 0 || !flow.light_.empty())) return {};
+  if (TurnIsOver() || (bytes != 0 && (kept_turn_ || available_ < bytes || !HasShare(flow, bytes)))) return {};
   Take(flow, PriceOf(operations, bytes), bytes);
   return {flow, bytes, flow.epoch_};
 }
@@ -155,11 +175,9 @@ void Admission::Place::Merge(Place other) {
   if (flow_ == nullptr) std::swap(*this, other);
   Flow* const flow = std::exchange(other.flow_, nullptr);
   if (flow == nullptr) return;
-  // Two ages become one: the younger part no longer counts in the share, as if it were old.
-  if (epoch_ != other.epoch_) {
-    const bool younger = epoch_ > other.epoch_;
-    flow->Forget(younger ? bytes_ : other.bytes_, younger ? epoch_ : other.epoch_);
-    epoch_ = std::min(epoch_, other.epoch_);
+  if (epoch_ != other.epoch_) {  // two ages become one that no longer counts in the share
+    flow->Forget(bytes_, std::exchange(epoch_, 0));
+    flow->Forget(other.bytes_, other.epoch_);
   }
   bytes_ += other.bytes_;
 }
@@ -167,13 +185,14 @@ void Admission::Place::Merge(Place other) {
 // ---- waiting ----
 
 void Admission::Enqueue(Flow& flow, Waiting& waiting) {
-  if (flow.waiting_.empty()) ring_.push_back(&flow);
-  waiting.at = flow.waiting_.insert(flow.waiting_.end(), &waiting);
+  if (!flow.IsWaiting()) ring_.push_back(&flow);
+  std::list<Waiting*>& queue = flow.QueueOf(waiting.bytes);
+  waiting.at = queue.insert(queue.end(), &waiting);
 }
 
 void Admission::Dequeue(Flow& flow, Waiting& waiting) {
-  flow.waiting_.erase(waiting.at);
-  if (!flow.waiting_.empty()) return;
+  flow.QueueOf(waiting.bytes).erase(waiting.at);
+  if (flow.IsWaiting()) return;
   flow.deficit_ = 0;
   flow.had_quantum_ = false;
   ring_.remove(&flow);
@@ -184,33 +203,56 @@ void Admission::Rotate() {
   ring_.splice(ring_.end(), ring_, ring_.begin());
 }
 
-void Admission::Dispatch() {
+/// What of the flow goes next, if anything may: what holds no payload goes before what does.
+Admission::Waiting* Admission::NextOf(Flow& flow, bool memory) const {
+  if (!flow.light_.empty()) return flow.light_.front();
+  Waiting* const first = flow.waiting_.front();
+  return memory && HasShare(flow, first->bytes) ? first : nullptr;
+}
+
+/// Round robin. The flow whose turn came when there was too little memory for it, if one's did: nobody else is given any.
+Admission::Flow* Admission::GoRound() {
   const uint64_t quantum = options_.turn_bytes / 4;
-  size_t without_share = 0;  // in a row
-  while (without_share < ring_.size()) {
+  Flow* kept = nullptr;
+  size_t passed = 0;  // flows in a row that may have nothing now
+  while (passed < ring_.size() && !TurnIsOver()) {
     Flow& flow = *ring_.front();
-    Waiting& first = *flow.waiting_.front();
-    if (!HasShare(flow, first.bytes)) {
-      ++without_share;
+    Waiting* const next = NextOf(flow, kept == nullptr);
+    if (next == nullptr) {
+      ++passed;
       Rotate();
       continue;
     }
-    without_share = 0;
+    passed = 0;
     if (!std::exchange(flow.had_quantum_, true)) flow.deficit_ += quantum;
-    if (flow.deficit_ < first.price && ring_.size() > 1) {
+    if (flow.deficit_ < next->price && ring_.size() > 1) {
       Rotate();
       continue;
     }
-    // Whose turn it is keeps it until there is room, so that what is large comes about too.
-    if (available_ < first.bytes || TurnIsOver()) return;
-    Take(flow, first.price, first.bytes);
-    flow.deficit_ -= std::min(flow.deficit_, first.price);
-    first.epoch = flow.epoch_;
-    Dequeue(flow, first);
-    first.admitted.Set();
+    if (available_ < next->bytes) {
+      kept = &flow;
+      continue;
+    }
+    Take(flow, next->price, next->bytes);
+    flow.deficit_ -= std::min(flow.deficit_, next->price);
+    next->epoch = flow.epoch_;
+    Dequeue(flow, *next);
+    next->admitted.Set();
   }
-  if (ring_.empty() || later_.armed()) return;
-  later_.Arm(reactor_.Now() + options_.moves_for, [this] { Dispatch(); });  // their shares are free again by then
+  return kept;
+}
+
+void Admission::Dispatch() {
+  Flow* const kept = GoRound();
+  kept_turn_ = kept != nullptr;
+  if (kept != nullptr) {
+    ring_.remove(kept);
+    ring_.push_front(kept);
+    kept->had_quantum_ = true;
+  }
+  if (ring_.empty()) return later_.Cancel();
+  if (!later_.armed())  // their shares are free again by then
+    later_.Arm(reactor_.Now() + options_.moves_for, [this] { Dispatch(); });
 }
 
 }  // namespace forebay::native

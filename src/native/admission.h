@@ -78,6 +78,8 @@ class Admission {
   void Enqueue(Flow& flow, Waiting& waiting);
   void Dequeue(Flow& flow, Waiting& waiting);
   void Rotate();
+  Waiting* NextOf(Flow& flow, bool memory) const;
+  Flow* GoRound();
   /// The number of this stretch of moves_for.
   uint64_t Epoch() const;
   void Leave(Flow& flow);
@@ -88,6 +90,7 @@ class Admission {
   std::map<TenantId, std::weak_ptr<Flow>> flows_;
   mutable std::list<Flow*> wanting_;  // with some who no longer do; the one that wanted something last is at the end
   std::list<Flow*> ring_;             // who waits; the front is asked next
+  bool kept_turn_ = false;            // the first of the ring waits for memory, which nobody else is given
   uint64_t turn_used_ = 0;            // of turn_bytes, in this turn
   rt::Timer next_turn_;
   rt::Timer later_;
@@ -108,7 +111,12 @@ class Admission::Flow {
 
   Admission& admission_;
   const TenantId tenant_;
-  std::list<Waiting*> waiting_;
+  bool IsWaiting() const { return !waiting_.empty() || !light_.empty(); }
+  std::list<Waiting*>& QueueOf(size_t bytes) { return bytes == 0 ? light_ : waiting_; }
+
+  std::list<Waiting*> waiting_;  // for a place with payload
+  std::list<Waiting*> light_;    // for one without: they wait for no memory
+  size_t held_ = 0;              // bytes in flight
   uint64_t deficit_ = 0;
   bool had_quantum_ = false;  // since it came to the front of the ring
   // Bytes in flight that were begun in an epoch, and in the one before.

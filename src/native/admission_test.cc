@@ -90,12 +90,13 @@ class AdmissionTest : public testing::Test {
 TEST_F(AdmissionTest, ATenantAloneIsBoundedByTheWindowOnly) {
   for (int i = 0; i < 17; ++i) Ask(greedy_, std::string(1, static_cast<char>('a' + i)), 1, 4 * base::kMiB);
   Turn();
-  EXPECT_EQ(TakeBegun(), "abcdefghijklmnop") << "16 of 4 MiB fill the window";
-  EXPECT_EQ(admission_.available_bytes(), 0U);
+  EXPECT_EQ(TakeBegun(), "abcdefghijklmn") << "14 of 4 MiB: an eighth of the window is left for others";
   End();
   Turn();
-  EXPECT_EQ(TakeBegun(), "q");
-  End(16);
+  EXPECT_EQ(TakeBegun(), "o");
+  End(14);
+  Turn();
+  End(2);
   EXPECT_EQ(admission_.available_bytes(), 64 * base::kMiB);
 }
 
@@ -178,10 +179,9 @@ TEST_F(AdmissionTest, ASmallRequestDoesNotStarveALargeOne) {
   EXPECT_EQ(TakeBegun(), "a");
   Ask(modest_, "L", 0, 4 * base::kMiB);
   Turn();
-  clock_.Advance(2 * options_.moves_for);  // so that what is in flight does not count in shares
-  reactor_->Poke();
+  others_.push_back(admission_.Join(static_cast<TenantId>(100)));
   for (int i = 0; i < 40; ++i) {
-    Ask(greedy_, "s", 0, base::kKiB);
+    Ask(others_.back(), "s", 0, base::kKiB);
     Turn();
   }
   // Its price is 32 quanta. From then on its turn is kept until there is room.
@@ -191,8 +191,62 @@ TEST_F(AdmissionTest, ASmallRequestDoesNotStarveALargeOne) {
   EXPECT_EQ(TakeBegun(), "Lsssssssss");
 }
 
+TEST_F(AdmissionTest, WhatHoldsNoPayloadWaitsForNoMemory) {
+  Compete();
+  Ask(greedy_, "a", 0, 62 * base::kMiB);
+  Ask(modest_, "b", 0, 2 * base::kMiB);
+  Turn();
+  Ask(modest_, "m", 0, base::kMiB);
+  Turn();
+  Ask(modest_, "1", 1, 0);
+  Ask(greedy_, "2", 1, 0);
+  Turn();
+  EXPECT_EQ(TakeBegun(), "ab12");
+}
+
+TEST_F(AdmissionTest, InCompetitionNobodyHoldsMoreThanItsPartHoweverLongItTakes) {
+  Compete();
+  for (int i = 0; i < 40; ++i) {
+    Ask(greedy_, "g", 0, base::kMiB);
+    clock_.Advance(2 * options_.moves_for);  // its clients take nothing
+    reactor_->Poke();
+    (void)admission_.TryEnter(*modest_, 0, 0);
+    Turn();
+  }
+  EXPECT_EQ(TakeBegun().size(), 32U) << "half of the window";
+}
+
+TEST_F(AdmissionTest, WhoWaitsCompetesHoweverLong) {
+  Ask(greedy_, "a", 0, 62 * base::kMiB);
+  Turn();
+  Ask(modest_, "b", 0, 8 * base::kMiB);
+  Turn();
+  clock_.Advance(10 * options_.wants_for);
+  reactor_->Poke();
+  (void)admission_.TryEnter(*greedy_, 0, 0);
+  EXPECT_TRUE(admission_.contended());
+}
+
+TEST_F(AdmissionTest, PlacesOfTwoAgesBecomeOneThatCountsNoMore) {
+  Compete();
+  Admission::Place older = admission_.TryEnter(*greedy_, 0, base::kMiB);
+  clock_.Advance(options_.moves_for);
+  reactor_->Poke();
+  Turn();
+  Admission::Place younger = admission_.TryEnter(*greedy_, 0, base::kMiB);
+  ASSERT_TRUE(older && younger);
+  EXPECT_FALSE(admission_.TryEnter(*greedy_, 0, base::kMiB)) << "2 MiB are its share";
+  older.Merge(std::move(younger));
+  older.Shrink(0);
+  Turn();
+  Admission::Place place = admission_.TryEnter(*greedy_, 0, base::kMiB);
+  EXPECT_TRUE(place);
+  Turn();
+  EXPECT_TRUE(admission_.TryEnter(*greedy_, 0, base::kMiB)) << "all of its share is free again";
+}
+
 TEST_F(AdmissionTest, WhoGivesUpLetsTheNextOneIn) {
-  Ask(greedy_, "a", 0, 60 * base::kMiB);
+  Ask(greedy_, "a", 0, 52 * base::kMiB);
   Turn();
   {
     rt::CancelToken impatient;
@@ -211,7 +265,7 @@ TEST_F(AdmissionTest, WhoGivesUpLetsTheNextOneIn) {
     EXPECT_TRUE(ended);
   }
   EXPECT_EQ(TakeBegun(), "b");
-  EXPECT_EQ(admission_.available_bytes(), 2 * base::kMiB);
+  EXPECT_EQ(admission_.available_bytes(), 10 * base::kMiB);
 }
 
 TEST_F(AdmissionTest, APlaceIsGivenBackInPartsAndMerged) {

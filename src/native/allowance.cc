@@ -37,22 +37,25 @@ rt::Task<Status> Allowance::WaitForRates(Request& request, auth::RateCharge char
   co_return Status();
 }
 
-rt::Task<Result<Admission::Place>> Allowance::Admit(Request& request, uint64_t operations, size_t bytes) {
-  if (accounts_.HasRates()) {
-    FB_CO_TRY(co_await WaitForRates(request, {.operations = operations, .bytes = bytes}));
+rt::Task<Result<Admission::Place>> Allowance::Admit(Request& request, auth::RateCharge charge, size_t bytes) {
+  const bool charged = accounts_.HasRates();
+  if (charged) {
+    FB_CO_TRY(co_await WaitForRates(request, charge));
   }
-  Admission::Place place = co_await admission_.Enter(*flow_, operations, bytes,
+  Admission::Place place = co_await admission_.Enter(*flow_, charge.operations, bytes,
                                                      {.token = &request.cancel, .deadline = request.context.deadline});
-  if (!place)
-    co_return StoppedOr(request, Status::DeadlineExceeded("the server had no memory for a {} in time",
-                                                          wire::TypeName(request.header.type)));
-  co_return place;
+  if (place) co_return place;
+  if (charged) accounts_.Refund(charge);
+  co_return StoppedOr(request, Status::DeadlineExceeded("the server had no memory for a {} in time",
+                                                        wire::TypeName(request.header.type)));
 }
 
-void Allowance::Shrink(Admission::Place& place, size_t bytes) {
-  if (bytes >= place.bytes()) return;
-  if (accounts_.HasRates()) accounts_.Refund({.operations = 0, .bytes = place.bytes() - bytes});
-  place.Shrink(bytes);
+void Allowance::Owe(uint64_t bytes) {
+  if (accounts_.HasRates() && bytes != 0) (void)accounts_.Charge({.operations = 0, .bytes = bytes}, reactor_.Now(), base::kNever);
+}
+
+void Allowance::Refund(uint64_t bytes) {
+  if (accounts_.HasRates()) accounts_.Refund({.operations = 0, .bytes = bytes});
 }
 
 rt::Task<Result<Allowance::TransferPlace>> Allowance::BeginTransfer(Request& request) {

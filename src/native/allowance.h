@@ -27,16 +27,18 @@ class Allowance {
         turns_(reactor, 1),
         pace_(reactor, 1) {}
 
-  /// For what the request does next: so many operations, and a place for so many bytes of payload, which are at most the
-  /// window. ResourceExhausted when a rate makes it wait for longer than the request may take; what Request::Stopped says
-  /// when it is cancelled meanwhile; DeadlineExceeded when there is no place in time.
-  rt::Task<Result<Admission::Place>> Admit(Request& request, uint64_t operations, size_t bytes);
+  /// For what the request does next: charges it, and gives a place for so many bytes of payload, which are at most the window.
+  /// ResourceExhausted when a rate makes it wait for longer than the request may take; what Request::Stopped says when it is
+  /// cancelled meanwhile; DeadlineExceeded when there is no place in time. Nothing stays charged when it fails.
+  rt::Task<Result<Admission::Place>> Admit(Request& request, auth::RateCharge charge, size_t bytes);
   /// The same if nothing is to be waited for; else an empty place, and nothing is charged.
   Admission::Place TryAdmit(uint64_t operations, size_t bytes) {
     return accounts_.HasRates() ? Admission::Place() : admission_.TryEnter(*flow_, operations, bytes);
   }
-  /// Gives back all but `bytes` of a place that was admitted for more, with what it was charged.
-  void Shrink(Admission::Place& place, size_t bytes);
+  /// Charges what was moved before it was known how much it would be: whoever comes next waits for it.
+  void Owe(uint64_t bytes);
+  /// Takes back the charge of what was not moved.
+  void Refund(uint64_t bytes);
 
   /// A turn among the transfers at once. Fails as Admit does.
   rt::Task<Result<TransferPlace>> BeginTransfer(Request& request);

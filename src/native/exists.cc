@@ -36,7 +36,7 @@ rt::Task<void> HandleExists(Connection& connection, Request& request) {
     (void)co_await connection.ReplyError(request.header, ask.status());
     co_return;
   }
-  const Result<Admission::Place> place = co_await connection.allowance().Admit(request, ask->items.size(), 0);
+  const Result<Admission::Place> place = co_await connection.allowance().Admit(request, {.operations = ask->items.size()}, 0);
   if (!place.ok()) {
     (void)co_await connection.ReplyError(request.header, place.status());
     co_return;

@@ -118,7 +118,7 @@ rt::Task<Status> GetRun::Begin() {
   const size_t bytes = std::min<uint64_t>(small_bytes_, most);
   place_ = allowance.TryAdmit(ask_.items.size(), bytes);
   if (!place_) {
-    FB_CO_ASSIGN(place_, co_await allowance.Admit(request_, ask_.items.size(), bytes));
+    FB_CO_ASSIGN(place_, co_await allowance.Admit(request_, {.operations = ask_.items.size()}, bytes));
   }
   co_return Status();
 }
@@ -131,7 +131,8 @@ rt::Task<void> GetRun::Run() {
     co_return;
   }
   co_await Open();
-  connection_.allowance().Shrink(place_, held_bytes_);
+  place_.Shrink(held_bytes_);
+  connection_.allowance().Owe(held_bytes_);
   const bool inlined = FitsInline();
   if (!inlined) failed_ = co_await Transfer();
   if (failed_.ok()) {
@@ -257,7 +258,7 @@ rt::Task<Result<store::ReadData>> GetRun::ReadInPlace(Piece& piece) {
     const rt::Units turn = co_await order_.Lock();
     piece.place = allowance.TryAdmit(0, piece.length);
     if (!piece.place) {
-      FB_CO_ASSIGN(piece.place, co_await allowance.Admit(request_, 0, piece.length));
+      FB_CO_ASSIGN(piece.place, co_await allowance.Admit(request_, {.bytes = piece.length}, piece.length));
     }
   }
   co_return co_await piece.item->reader->Read(request_.context, piece.item->ask->offset + piece.offset, piece.length);

@@ -62,7 +62,7 @@ class PutRun {
   const bool in_chunks_;
   rt::WaitGroup running_;
   rt::Semaphore window_;  // bytes
-  rt::Mutex order_;       // chunks ask for their places one after the other: none waits for one that comes after it
+  rt::Mutex order_;       // chunks take their room one after the other: none waits for one that comes after it
 };
 
 rt::Task<void> PutRun::Run() {
@@ -148,14 +148,14 @@ rt::Task<Status> PutRun::Move(const wire::PutItem& item, const store::Context& c
 
 /// Of the request's window, and of the reactor's. The window's is given back when this fails.
 rt::Task<Status> PutRun::TakeRoom(Chunk& chunk) {
+  const rt::Units turn = co_await order_.Lock();
   if (!co_await window_.Acquire(chunk.size,
                                 {.token = &request_.cancel, .deadline = request_.context.deadline})) {
     FB_CO_TRY(request_.Stopped());
     co_return Status::DeadlineExceeded("the server had no memory for a chunk in time");
   }
   if (!in_chunks_) co_return Status();
-  const rt::Units turn = co_await order_.Lock();
-  Result<Admission::Place> place = co_await connection_.allowance().Admit(request_, 0, chunk.size);
+  Result<Admission::Place> place = co_await connection_.allowance().Admit(request_, {.bytes = chunk.size}, chunk.size);
   if (place.ok()) {
     chunk.place = *std::move(place);
   } else {
@@ -198,7 +198,9 @@ rt::Task<void> HandlePut(Connection& connection, Request& request) {
     co_return;
   }
   const bool in_chunks = window > allowance.chunk_bytes();
-  Result<Admission::Place> place = co_await allowance.Admit(request, ask->items.size(), in_chunks ? 0 : window);
+  const size_t at_once = in_chunks ? 0 : window;
+  Result<Admission::Place> place = 
+      co_await allowance.Admit(request, {.operations = ask->items.size(), .bytes = at_once}, at_once);
   if (!place.ok()) {
     (void)co_await connection.ReplyError(request.header, place.status());
     co_return;

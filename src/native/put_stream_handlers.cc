@@ -25,7 +25,7 @@ rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& req
                : Status();
   };
   FB_CO_TRY(full());
-  FB_CO_TRY((co_await connection.allowance().Admit(request, 1, 0)).status());
+  FB_CO_TRY((co_await connection.allowance().Admit(request, {.operations = 1}, 0)).status());
   store::PutOptions options;
   options.condition = ToCondition(ask.condition, ask.etag);
   options.size_bytes = ask.size;
@@ -73,8 +73,11 @@ rt::Task<Result<std::vector<base::Buffer>>> FetchPiece(Connection& connection, R
                                                        const wire::PutDataRequest& ask, Admission::Place& place) {
   const Result<Allowance::TransferPlace> transfer = co_await connection.allowance().BeginTransfer(request);
   FB_CO_TRY(transfer.status());
-  FB_CO_ASSIGN(place, co_await connection.allowance().Admit(request, 0, ask.size));
-  FB_CO_TRY(stream.status);
+  FB_CO_ASSIGN(place, co_await connection.allowance().Admit(request, {.bytes = ask.size}, ask.size));
+  if (!stream.status.ok()) {
+    connection.allowance().Refund(ask.size);
+    co_return stream.status;
+  }
   co_return co_await Fetch(connection, request, *stream.writer, {ask.source, ask.region}, ask.region_offset, ask.size);
 }
 

@@ -16,6 +16,8 @@ using wire::Type;
 
 class RatesTest : public NativeTest {
  protected:
+  explicit RatesTest(ServerOptions options = {}) : NativeTest(std::move(options)) {}
+
   wire::ExistsRequest ExistsOf(size_t count) { return {.items = std::vector<wire::ExistsItem>(count, {"models", "a"})}; }
   /// Lets time pass until the answer to `number` came; how much.
   rt::Task<base::Duration> Await(TestPeer& peer, uint64_t number, Code expected) {
@@ -93,6 +95,23 @@ TEST_F(RatesTest, WhatWasNotReadIsNotCharged) {
   });
 }
 
+TEST_F(RatesTest, GetsAtOnceDoNotWaitForWhatOthersOnlyAskedFor) {
+  rates_.SetTenant(TenantId::kRoot, {.bytes_per_s = base::kMiB});
+  Run([this](TestPeer& peer) -> rt::Task<void> {
+    co_await Store("tiny", AsBytes("x"));
+    Bytes memory(base::kMiB);
+    const auto region = peer.Offer(memory, Direction::kPeerWrites);
+    for (int i = 0; i < 50; ++i)
+      co_await Send(peer, Type::kGet,
+                    GetRequest{false, region, {{.bucket = "models", .key = "tiny", .length = memory.size()}}});
+    // The clock stands still.
+    for (int i = 0; i < 50; ++i) {
+      const auto answer = co_await peer.Receive();
+      EXPECT_TRUE(answer.ok() && answer->view.header.status == Code::kOk);
+    }
+  });
+}
+
 TEST_F(RatesTest, ACancelledRequestWaitsNoMoreAndPaysNothing) {
   rates_.SetTenant(TenantId::kRoot, {.operations_per_s = 1});
   Run([this](TestPeer& peer) -> rt::Task<void> {
@@ -152,6 +171,42 @@ TEST_F(RatesTest, WhoWaitsForATurnUntilItsDeadlineIsRefused) {
     EXPECT_EQ(co_await Await(peer, second, Code::kResourceExhausted), milliseconds(50));
     fabric_.Release();
     EXPECT_EQ(co_await Await(peer, first, Code::kOk), milliseconds(0));
+  });
+}
+
+class OneChunkTest : public RatesTest {
+ protected:
+  OneChunkTest() : RatesTest({.window_bytes = base::kMiB, .request_window_bytes = base::kMiB}) {}
+};
+
+TEST_F(OneChunkTest, WhatFoundNoPlaceIsNotCharged) {
+  rates_.SetTenant(TenantId::kRoot, {.bytes_per_s = base::kMiB});
+  Run([this](TestPeer& peer) -> rt::Task<void> {
+    const Bytes content = Pattern(base::kMiB, 6);
+    co_await Store("a", content);
+    Bytes memory(content.size());
+    const auto region = peer.Offer(memory, Direction::kPeerWrites);
+    Bytes source = Pattern(512 * base::kKiB, 7);
+    const auto offered = peer.Offer(source, Direction::kPeerReads);
+    const auto put = [&](size_t size) {
+      return wire::PutRequest{offered,
+                              {{.bucket = "models",
+                                .key = "b",
+                                .size = size,
+                                .crc32c = base::Crc32c(ByteView(source).first(size)),
+                                .source = wire::Source::kRegion}}};
+    };
+    fabric_.Hold();  // the get holds the whole window
+    const uint64_t get = co_await Send(
+        peer, Type::kGet, GetRequest{false, region, {{.bucket = "models", .key = "a", .length = content.size()}}});
+    for (int turn = 0; turn < 50; ++turn) co_await reactor_->Yield();
+    clock_.Advance(std::chrono::seconds(2));  // what it used is past
+    const uint64_t late = co_await Send(peer, Type::kPut, put(source.size()), milliseconds(20));
+    EXPECT_EQ(co_await Await(peer, late, Code::kDeadlineExceeded), milliseconds(20));
+    fabric_.Release();
+    EXPECT_EQ(co_await Await(peer, get, Code::kOk), milliseconds(0));
+    // Half a second's worth, had it been kept.
+    EXPECT_EQ(co_await Await(peer, co_await Send(peer, Type::kPut, put(4096)), Code::kOk), milliseconds(0));
   });
 }
 

@@ -68,6 +68,7 @@ class Server::Shard {
     for (const Live& live : live_) live.connection->Fence(Status::Unavailable("the server has stopped"));
     stopped_ = true;
     co_await gate_.Close();
+    co_await reactor.Yield();  // what was to go on in this turn has done so: nothing of ours is armed any more
   }
 
   /// Adds what went over each way to `traffic`.
