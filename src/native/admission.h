@@ -26,15 +26,15 @@ namespace forebay::native {
 struct AdmissionOptions {
   size_t window_bytes = 0;  // in flight, of all
   // While tenants compete. Measured with `forebay bench fair`: less costs throughput, more costs the others' latency.
-  size_t contended_window_bytes = base::kMiB;  // in flight, of all; a tenant's equal share, but at least one chunk
+  size_t contended_window_bytes = 512 * base::kKiB;  // in flight, of all; a tenant's equal share, but at least one chunk
   size_t contended_chunk_bytes = 256 * base::kKiB;
-  uint64_t turn_bytes = 64 * base::kKiB;  // begun in one turn of the loop, operations counted as `operation_bytes`
+  uint64_t turn_bytes = 32 * base::kKiB;  // begun in one turn of the loop, operations counted as `operation_bytes`
   /// What an operation costs a reactor, in the time that it takes for so many bytes.
   uint64_t operation_bytes = 16 * base::kKiB;
   /// A tenant counts as wanting something for so long after it did.
   base::Duration wants_for = std::chrono::milliseconds(100);
   /// What takes longer waits for a device or for its client, and not for the others: it is no longer counted in the share.
-  base::Duration moves_for = std::chrono::milliseconds(2);
+  base::Duration moves_for = std::chrono::milliseconds(1);
 };
 
 class Admission {
