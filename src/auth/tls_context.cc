@@ -174,7 +174,7 @@ Status TlsContext::Check(const TlsFiles& files) {
   FB_ASSIGN(const auto parts, Parts::Make(files, true, kDataProtocol));
   SSL_CTX* const context = parts->context.get();
   STACK_OF(X509)* chain = nullptr;
-  SSL_CTX_get0_chain_certs(context, &chain);
+  SSL_CTX_get0_chain_certs(context, static_cast<void*>(&chain));
   const std::unique_ptr<X509_STORE_CTX, OpensslFree<X509_STORE_CTX_free>> look(X509_STORE_CTX_new());
   if (look == nullptr || X509_STORE_CTX_init(look.get(), SSL_CTX_get_cert_store(context),
                                              SSL_CTX_get0_certificate(context), chain) != 1)

@@ -172,8 +172,9 @@ Result<TenantRecord> TenantRegistry::FindOrSay(TenantId id) const {
 Result<TenantId> TenantRegistry::Resolve(std::string_view name_or_number) const {
   if (name_or_number == kRootName) return TenantId::kRoot;
   uint64_t number = 0;
-  const char* const end = name_or_number.data() + name_or_number.size();
-  const auto parsed = std::from_chars(name_or_number.data(), end, number);
+  const char* const begin = name_or_number.data();
+  const char* const end = begin + name_or_number.size();
+  const auto parsed = std::from_chars(begin, end, number);
   const bool is_number = parsed.ec == std::errc() && parsed.ptr == end;
   if (is_number && TenantId{number} == TenantId::kRoot) return TenantId::kRoot;
   base::MutexLock lock(mutex_);

@@ -176,7 +176,7 @@ rt::Task<Status> Engine::CreateBucket(const store::Context& context, store::Buck
   FB_CO_TRY(store::CheckOperationId(context.operation));
   FB_CO_TRY(core_->health());
   store::Operation operation = store::CreateBucketOperation(context, bucket, operation_time_ms());
-  co_return co_await CommitOnce(*core_, context, std::move(operation),
+  co_return co_await CommitOnce(*core_, context, operation,
                                 MakeCreateBucket(*core_, std::move(bucket)));
 }
 
@@ -188,7 +188,7 @@ rt::Task<Status> Engine::DeleteBucket(const store::Context& context, std::string
   if (!id.ok() && operation.id.IsNone()) co_return id.error();
   FB_CO_TRY(core_->health());
   co_return co_await CommitOnce(
-      *core_, context, std::move(operation),
+      *core_, context, operation,
       id.ok() ? MakeDeleteBucket(*core_, context.tenant, std::move(name)) : MakeRefusal(id.error()));
 }
 
@@ -336,7 +336,7 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
   if (!id.ok() && operation.id.IsNone()) co_return id.error();
   FB_CO_TRY(core_->health());
   co_return co_await CommitOnce(
-      *core_, context, std::move(operation),
+      *core_, context, operation,
       id.ok() ? MakeDelete(*core_, std::move(bucket), *id, std::move(key), std::move(condition))
               : MakeRefusal(id.error()));
 }

@@ -33,7 +33,7 @@ class OnceTransaction final : public meta::Transaction {
                   std::unique_ptr<meta::Transaction> change, const store::ObjectInfo* stored,
                   std::shared_ptr<OnceOutcome> outcome)
       : operations_(operations),
-        operation_(std::move(operation)),
+        operation_(operation),
         change_(std::move(change)),
         stored_(stored),
         outcome_(std::move(outcome)) {}
@@ -41,7 +41,7 @@ class OnceTransaction final : public meta::Transaction {
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     FB_ASSIGN(outcome_->earlier, operations_.Begin(view, operation_));
     if (outcome_->earlier) return {};
-    const Status decided = change_->Prepare(view, batch);
+    Status decided = change_->Prepare(view, batch);
     if (!store::IsResult(decided.code())) return decided;
     // A change that is refused has written nothing: its result stands alone in the batch.
     outcome_->refusal = decided;
@@ -214,7 +214,7 @@ std::unique_ptr<meta::Transaction> MakeOnce(Operations& operations, store::Opera
                                             std::unique_ptr<meta::Transaction> change,
                                             const store::ObjectInfo* stored,
                                             std::shared_ptr<OnceOutcome> outcome) {
-  return std::make_unique<OnceTransaction>(operations, std::move(operation), std::move(change), stored,
+  return std::make_unique<OnceTransaction>(operations, operation, std::move(change), stored,
                                            std::move(outcome));
 }
 
@@ -227,7 +227,7 @@ rt::Task<Status> CommitOnce(Core& core, const store::Context& context, store::Op
   if (operation.id.IsNone()) co_return co_await Commit(core, context, std::move(change));
   auto outcome = std::make_shared<OnceOutcome>();
   const Status status = co_await Commit(
-      core, context, MakeOnce(core.operations, std::move(operation), std::move(change), nullptr, outcome));
+      core, context, MakeOnce(core.operations, operation, std::move(change), nullptr, outcome));
   LetGoOfOperations(core, context.reactor);  // also when it was refused: because the table is full, say
   FB_CO_TRY(status);
   co_return outcome->earlier ? outcome->earlier->refusal : outcome->refusal;
@@ -252,7 +252,7 @@ rt::Task<Result<std::optional<store::OperationRecord>>> BeginPut(Core& core, con
     auto outcome = std::make_shared<OnceOutcome>();
     const Status status =
         co_await Commit(core, context,
-                        MakeOnce(core.operations, std::move(operation), MakeRefusal(refused), nullptr, outcome));
+                        MakeOnce(core.operations, operation, MakeRefusal(refused), nullptr, outcome));
     LetGoOfOperations(core, context.reactor);
     FB_CO_TRY(status);
     earlier = outcome->earlier;  // another one was first

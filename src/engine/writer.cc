@@ -33,7 +33,7 @@ Writer::Shared::~Shared() {
 Writer::Writer(Core& core, rt::Reactor& reactor, store::Operation operation, std::string bucket_name,
                uint64_t bucket, std::string key, store::PutOptions options)
     : core_(core),
-      operation_(std::move(operation)),
+      operation_(operation),
       bucket_name_(std::move(bucket_name)),
       bucket_(bucket),
       key_(std::move(key)),
@@ -281,7 +281,7 @@ rt::Task<void> Writer::CommitTo(Core& core, rt::Reactor& reactor, store::Operati
   std::unique_ptr<meta::Transaction> put = MakePut(core, std::move(request), &pending->outcome);
   if (!operation.id.IsNone()) {
     pending->once = std::make_shared<OnceOutcome>();
-    put = MakeOnce(core.operations, std::move(operation), std::move(put), &pending->outcome.info,
+    put = MakeOnce(core.operations, operation, std::move(put), &pending->outcome.info,
                    pending->once);
   }
   pending->status = co_await core.meta->Commit(reactor, std::move(put));

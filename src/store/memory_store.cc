@@ -21,7 +21,7 @@ class MemoryStore::Writer final : public ObjectWriter {
  public:
   Writer(MemoryStore& store, Operation operation, std::string bucket, std::string key, PutOptions options)
       : store_(store),
-        operation_(std::move(operation)),
+        operation_(operation),
         bucket_(std::move(bucket)),
         options_(std::move(options)) {
     version_.info.key = std::move(key);

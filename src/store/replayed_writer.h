@@ -21,7 +21,7 @@ class ReplayedWriter final : public ObjectWriter {
                  std::string bucket, std::string key, PutOptions options)
       : memory_(std::move(memory)),
         record_(std::move(record)),
-        operation_(std::move(operation)),
+        operation_(operation),
         bucket_(std::move(bucket)),
         key_(std::move(key)),
         options_(std::move(options)) {}
