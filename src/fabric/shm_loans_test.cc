@@ -53,6 +53,7 @@ class ShmLoansTest : public FabricTest {
     owner_->Run([]() -> rt::Task<void> { co_return; });
     return writing;
   }
+  /// As SyncWithOwner, between this thread's use of memory and a_'s.
   void SyncWithA() {
     initiator_->Run([]() -> rt::Task<void> { co_return; });
   }
@@ -384,6 +385,7 @@ TEST_P(HostileLenderTest, LoansThatBreakARegionsRulesAreRefusedAndTheNextOneIsIn
   }
   SyncWithA();
   EXPECT_EQ(memory_, before_);
+  SyncWithA();
   const Socket right = Memory(Pattern(4096, 7));
   const int right_fd = right.fd();
   lender->Pass({&right_fd, 1});
@@ -495,8 +497,8 @@ TEST_P(HostileLenderTest, MemoryTakenBackInTheMiddleGivesAllOfTheBytesOrAnAnswer
     ASSERT_EQ(pwrite(memory.fd(), content.data(), content.size(), 0), static_cast<ssize_t>(content.size()));
     const Socket reading = *SealLentMemory(memory);
     const int fd = reading.fd();
-    SyncWithA();
     std::ranges::fill(target, std::byte{0xEE});
+    SyncWithA();
     lender->Pass({&fd, 1});
     lender->SendFrame(LoanOf(region.key, base::kMiB, id), {});
     for (uint64_t spin = random.Below(200'000); spin != 0; --spin)
