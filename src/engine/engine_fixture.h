@@ -18,6 +18,7 @@
 #include "device/aligned_bytes.h"
 #include "device/memory_device.h"
 #include "engine/engine.h"
+#include "engine/superblock.h"
 #include "meta/memory_meta_store.h"
 #include "rt/reactor.h"
 
@@ -28,8 +29,8 @@ class LentDevice final : public device::Device {
  public:
   struct Faults {
     std::atomic<bool> fail_flushes{false};
-    std::atomic<bool> fail_writes{false};
-    std::atomic<bool> hold_reads{false};  // they wait until this is false again
+    std::atomic<bool> fail_data_writes{false};  // not the witness, which the store writes when it is idle too
+    std::atomic<bool> hold_reads{false};        // they wait until this is false again
     std::atomic<bool> hold_flushes{false};
     std::atomic<int> reads{0};
     std::atomic<int> flushes{0};
@@ -45,7 +46,8 @@ class LentDevice final : public device::Device {
     co_return co_await device_.Read(reactor, offset, buffers);
   }
   rt::Task<Status> Write(rt::Reactor& reactor, uint64_t offset, std::span<const ByteView> buffers) override {
-    if (faults_.fail_writes) co_return Status::DataLoss("{}: write failed: I/O error", name());
+    if (faults_.fail_data_writes && offset >= kDataStart)
+      co_return Status::DataLoss("{}: write failed: I/O error", name());
     co_return co_await device_.Write(reactor, offset, buffers);
   }
   rt::Task<Status> Flush(rt::Reactor& reactor) override {

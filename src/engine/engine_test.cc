@@ -180,10 +180,10 @@ TEST_F(EngineTest, AfterAFailedFlushNothingIsAcknowledgedAndTheStoreIsReadOnly) 
 
 TEST_F(EngineTest, AFailedWriteFailsThePutAndNothingElse) {
   TwinStore& twins = Make();
-  twins.faults().fail_writes = true;
+  twins.faults().fail_data_writes = true;
   const Result<store::ObjectInfo> put = twins.Put("key", RandomContent(6, 100'000));
   EXPECT_EQ(put.status().code(), Code::kDataLoss) << put.status().ToString();
-  twins.faults().fail_writes = false;
+  twins.faults().fail_data_writes = false;
   EXPECT_TRUE(twins.engine().health().ok());
   EXPECT_EQ(twins.engine().usage().used_bytes, 0U);
   EXPECT_TRUE(twins.Put("key", RandomContent(6, 100'000)).ok());
