@@ -156,12 +156,12 @@ rt::Task<Status> PutRun::TakeRoom(Chunk& chunk) {
   }
   if (!in_chunks_) co_return Status();
   Result<Admission::Place> place = co_await connection_.allowance().Admit(request_, {.bytes = chunk.size}, chunk.size);
-  if (place.ok()) {
-    chunk.place = *std::move(place);
-  } else {
+  if (!place.ok()) {
     window_.Release(chunk.size);
+    co_return place.status();
   }
-  co_return place.status();
+  chunk.place = *std::move(place);
+  co_return Status();
 }
 
 /// A chunk that is ready with data holds its size of the window.
