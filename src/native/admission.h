@@ -4,7 +4,8 @@
 // turns are taken by deficit round robin (Shreedhar and Varghese, 1995), weighed by bytes plus a price for each operation. So
 // that a tenant's turn comes soon whatever the others have begun, three things are less while tenants compete: what is in
 // flight, in equal shares; what is begun in one turn of the loop; and the size of a chunk. A tenant that is alone is not held
-// back by any of it. Reactor-local. Outlives its tenants' places and Flows.
+// back by any of it, but leaves a part of the window to whoever comes next; one that competes holds at most its equal part.
+// What holds no payload waits for its tenant's turn, never for memory. Reactor-local. Outlives its tenants' places and Flows.
 #pragma once
 
 #include <cstdint>
