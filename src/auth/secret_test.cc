@@ -58,8 +58,8 @@ TEST(SecretTest, CopiesAndMovesAreValues) {
   Secret assigned = Secret::Generate(random);
   assigned = std::move(moved);
   EXPECT_EQ(assigned, original);
-  EXPECT_EQ(moved, Secret()) << "wiped, and good for another use";  // NOLINT(bugprone-use-after-move)
-  copy = assigned;                                                   // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(moved, Secret()) << "wiped, and good for another use";
+  copy = assigned;
   EXPECT_EQ(copy, original);
 }
 
