@@ -55,6 +55,8 @@ class SecretsTest(ForebayTest):
 
     def check_client(self, secret_hex, *identity):
         """A client that is in the middle of a get, while its reader does not read."""
+        if forebay_process.Settings.sanitized:
+            self.skipTest("a sanitizer's own memory is terabytes, and keeps what was freed")
         client = self.start_command(*identity, "cat", "box/canary-key-of-this-test", stdout=subprocess.PIPE)
         self.assertEqual(len(client.stdout.read(MIB)), MIB)
         dumped, _ = count_in_memory(client.pid, b"canary-key-of-this-test")
