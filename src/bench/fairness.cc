@@ -32,7 +32,6 @@ class Running {
   void WaitForEnd() const {
     while (!ended_ && watch_.running) Pause();
   }
-  bool ended() const { return ended_; }
   uint64_t operations() const { return watch_.operations; }
   std::expected<LoadReport, Error> Stop() {
     watch_.stop = true;

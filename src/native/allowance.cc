@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native/allowance.h"
 
-#include <algorithm>
-
 namespace forebay::native {
 namespace {
 
