@@ -123,7 +123,8 @@ class Place {
 
 }  // namespace
 
-Status CheckLog(const std::string& path, uint64_t file_size, const ReadLog& read) {
+Result<uint64_t> FindLogEnd(const std::string& path, uint64_t file_size, const ReadLog& read) {
+  uint64_t end = 0;
   for (uint64_t block = 0; block < file_size; block += kBlockBytes) {
     FB_ASSIGN(const std::string bytes, read(block, std::min(kBlockBytes, file_size - block)));
     uint64_t at = 0;
@@ -131,16 +132,21 @@ Status CheckLog(const std::string& path, uint64_t file_size, const ReadLog& read
       const Place place(std::string_view(bytes).substr(at), block + at);
       if (place.Whole()) {
         at += place.size();
+        end = block + at;
         continue;
       }
-      if (!place.Damaged()) return {};  // the end, for RocksDB too
+      if (!place.Damaged()) return end;  // RocksDB's too
       return Status::DataLoss(
-          "{}: the record at byte {} of this log of the metadata is damaged, and no power cut leaves it "
+          "{}: the record at byte {} of this file of the metadata is damaged, and no power cut leaves it "
           "like that; restore the metadata from a backup",
           path, block + at);
     }
   }
-  return {};
+  return end;
+}
+
+Status CheckLog(const std::string& path, uint64_t file_size, const ReadLog& read) {
+  return base::StatusOf(FindLogEnd(path, file_size, read));
 }
 
 Status CheckLogs(const RocksSetup& setup, const std::string& path) {

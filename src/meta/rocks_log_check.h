@@ -17,9 +17,12 @@ namespace forebay::meta {
 /// Gives `size` bytes at `offset` of a log.
 using ReadLog = std::function<Result<std::string>(uint64_t offset, uint64_t size)>;
 
-/// DataLoss naming `path` and the offset of the first record that is damaged: one that no power cut can have
-/// left, or that has its checksum as soon as one bit is changed. A log that is torn passes, and so does a
-/// whole one.
+/// Where the whole records end, counted from the beginning of the file. DataLoss naming `path` and the offset of
+/// the first record that is damaged: one that no power cut can have left, or that has its checksum as soon as one
+/// bit is changed. For RocksDB's manifest too, which is written like a log.
+Result<uint64_t> FindLogEnd(const std::string& path, uint64_t file_size, const ReadLog& read);
+
+/// Ok for a log that is torn, as for a whole one; else what FindLogEnd says.
 Status CheckLog(const std::string& path, uint64_t file_size, const ReadLog& read);
 
 /// CheckLog of each log in the RocksDB directory `path`.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "meta/rocks_manifest_check.h"
 #include "meta/rocks_table_check.h"
 
 namespace forebay::meta {
@@ -86,8 +87,8 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksMetaOptions& options,
 
 RocksSetup MakeSetup(const RocksMetaOptions& options) {
   RocksSetup setup;
-  setup.file_system =
-      WithTableCheck(options.file_system != nullptr ? options.file_system : rocksdb::FileSystem::Default());
+  const bool given = options.file_system != nullptr;
+  setup.file_system = WithManifestCheck(WithTableCheck(given ? options.file_system : rocksdb::FileSystem::Default()));
   setup.env = rocksdb::NewCompositeEnv(setup.file_system);
   setup.db = MakeDbOptions(options, setup.env.get());
   const auto cache = rocksdb::NewLRUCache(options.cache_bytes);

@@ -131,7 +131,7 @@ class BitFlipTest(ForebayTest):
         self.assertLess(self.outcomes["everything was right"], sized(40, 10), "the flips hit nothing")
 
     def test_in_any_other_file_of_the_metadata(self):
-        self.flip_many(self.files_of_golden(r"^meta/.*(MANIFEST-\d+|CURRENT)$"), sized(20, 6))
+        self.flip_many(self.files_of_golden(r"^meta/.*(MANIFEST-\d+(\.durable)?|CURRENT)$"), sized(20, 6))
 
 
 if __name__ == "__main__":
