@@ -54,11 +54,19 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     } else if (row_.right == auth::Right::kPublic) {
       Start();  // a public method: its request is empty, and waiting for it would let anyone hold a place
     } else {
+      door_.ExpectRequest(*this);
       StartRead(&request_);
     }
   }
 
+  /// Its request did not come in time. Ends the read too, which then finds that the call was over.
+  void TimeOut() {
+    Finish(ToGrpc(Status::DeadlineExceeded("the call's request did not come within {} s",
+                                           std::chrono::duration_cast<std::chrono::seconds>(kMaxRequestTime).count())));
+  }
+
   void OnReadDone(bool ok) override {
+    if (!door_.RequestCame(*this)) return;
     // Not ok: the caller left or closed without a request, or the request is too large, which gRPC tells by
     // itself.
     const Status status =
@@ -152,9 +160,13 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     co_return door_.still_good_(*caller_.grant);  // it may have been revoked meanwhile
   }
 
+  friend class Door;
+
   Door& door_;
   grpc::GenericCallbackServerContext& context_;
   Lane& lane_;
+  std::list<Expected>::iterator expected_at_{};  // in the door's list, under its mutex, while expected_
+  bool expected_ = false;
   /// Shared with what OnCancel posts, which may come when the call is gone.
   const std::shared_ptr<rt::CancelToken> cancel_ = std::make_shared<rt::CancelToken>();
   bool entered_ = false;
@@ -234,6 +246,51 @@ void Door::LeaveWait() {
   --waiting_;
 }
 
+void Door::ExpectRequest(Call& call) {
+  const base::TimePoint until = clock_.Now() + kMaxRequestTime;
+  bool begin = false;
+  {
+    base::MutexLock lock(mutex_);
+    call.expected_at_ = expected_.insert(expected_.end(), {&call, until});
+    call.expected_ = true;
+    begin = !std::exchange(watching_, true);
+  }
+  if (!begin) return;
+  Lane& lane = *lanes_.front();
+  lane.reactor.Post([this, &lane] { (void)lane.reactor.Spawn(lane.gate, WatchRequests()); });
+}
+
+bool Door::RequestCame(Call& call) {
+  base::MutexLock lock(mutex_);
+  if (!std::exchange(call.expected_, false)) return false;
+  expected_.erase(call.expected_at_);
+  return true;
+}
+
+rt::Task<void> Door::WatchRequests() {
+  rt::Reactor& reactor = lanes_.front()->reactor;
+  while (!closing_.cancelled()) {
+    std::vector<Call*> late;  // theirs alone until they are finished
+    base::TimePoint next = base::kNever;
+    {
+      base::MutexLock lock(mutex_);
+      while (!expected_.empty() && expected_.front().until <= reactor.Now()) {
+        late.push_back(expected_.front().call);
+        late.back()->expected_ = false;
+        expected_.pop_front();
+      }
+      if (expected_.empty()) {
+        watching_ = false;
+      } else {
+        next = expected_.front().until;
+      }
+    }
+    for (Call* call : late) call->TimeOut();
+    if (next == base::kNever) co_return;
+    (void)co_await reactor.SleepUntil(next, &closing_);
+  }
+}
+
 Door::Lane& Door::NextLane() {
   return *lanes_[next_lane_.fetch_add(1, std::memory_order_relaxed) % lanes_.size()];
 }
@@ -249,7 +306,10 @@ void Door::Close() {
     while (known_calls_ != 0) changed_.Wait(mutex_);
   }
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    rt::RunOn(lane->reactor, [&lane] { return lane->gate.Close(); });
+    rt::RunOn(lane->reactor, [this, &lane] {
+      if (lane == lanes_.front()) closing_.Cancel();
+      return lane->gate.Close();
+    });
   }
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "control/method.h"
+#include "rt/cancel.h"
 #include "rt/gate.h"
 #include "rt/reactor.h"
 
@@ -65,6 +67,17 @@ class Door final : public grpc::CallbackGenericService {
   /// A place among the calls that wait for their rates; false when all are taken.
   bool EnterWait();
   void LeaveWait();
+  /// From now on the call's request has to come within kMaxRequestTime.
+  void ExpectRequest(Call& call);
+  /// False when that time was over first: the call has been ended.
+  bool RequestCame(Call& call);
+  /// Ends calls whose requests do not come, while there are any to wait for.
+  rt::Task<void> WatchRequests();
+
+  struct Expected {
+    Call* call;
+    base::TimePoint until;
+  };
 
   const MethodTable methods_;
   auth::RpcAuthenticator& authenticator_;
@@ -80,6 +93,9 @@ class Door final : public grpc::CallbackGenericService {
   size_t calls_ FB_GUARDED_BY(mutex_) = 0;        // that have a place
   size_t waiting_ FB_GUARDED_BY(mutex_) = 0;      // of those, for their rates
   size_t known_calls_ FB_GUARDED_BY(mutex_) = 0;  // that gRPC has not let go of, refused ones too
+  std::list<Expected> expected_ FB_GUARDED_BY(mutex_);  // calls whose requests have not come, the oldest first
+  bool watching_ FB_GUARDED_BY(mutex_) = false;         // WatchRequests runs, or will
+  rt::CancelToken closing_;                             // of the first lane's reactor
 };
 
 }  // namespace forebay::control

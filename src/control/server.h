@@ -31,6 +31,8 @@ namespace forebay::control {
 
 constexpr size_t kMaxRequestBytes = base::kMiB;
 constexpr size_t kMaxCallsInProgress = 256;
+/// A call whose request has not come whole by then is ended: it has a place among those in progress.
+constexpr base::Duration kMaxRequestTime = std::chrono::seconds(10);
 /// A call without a deadline, or with a later one, gets this one.
 constexpr base::Duration kMaxCallTime = std::chrono::minutes(2);
 /// A call that would have to wait longer for the rates of its tenant or capability is refused. At most half

@@ -3,11 +3,15 @@
 #include "control/server.h"
 
 #include <future>
+#include <thread>
 
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "control/control_suite.h"
+#include "control/grpc_status.h"
 
 namespace forebay::control {
 namespace {
@@ -94,6 +98,53 @@ TEST_F(ControlServerTest, TooManyCallsAtOnceAreRefusedAndTheServerGoesOn) {
     next = client_->Stat("models", "k").status();
   } while (next.code() == Code::kResourceExhausted);
   EXPECT_EQ(next.code(), Code::kNotFound);
+}
+
+/// A call that brings its proof and then nothing.
+class SilentCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  SilentCall(const std::string& address, const std::string& method, const std::string& proof)
+      : stub_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
+    context_.AddMetadata(std::string(auth::kRpcAuthKey), proof);
+    stub_.PrepareBidiStreamingCall(&context_, method, grpc::StubOptions(), this);
+    StartCall();  // which sends the headers
+  }
+  void OnDone(const grpc::Status& status) override { done_.set_value(FromGrpc(status)); }
+  Status Wait() { return done_.get_future().get(); }
+
+ private:
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  std::promise<Status> done_;
+};
+
+TEST_F(ControlServerTest, ACallWhoseRequestDoesNotComeLosesItsPlace) {
+  Start({.listen = "127.0.0.1:0", .max_calls = 1});
+  const std::string method = "/forebay.control.v1.Namespace/Stat";
+  SilentCall silent(server_->address(), method, Proof(method));
+  while (client_->Stat("models", "k").status().code() != Code::kResourceExhausted) std::this_thread::yield();
+  clock_.Advance(kMaxRequestTime - 1ms);
+  thread_->reactor().Post([] {});  // to look at the clock
+  EXPECT_EQ(client_->Stat("models", "k").status().code(), Code::kResourceExhausted);
+  clock_.Advance(1ms);
+  thread_->reactor().Post([] {});
+  const Status ended = silent.Wait();
+  EXPECT_EQ(ended.code(), Code::kDeadlineExceeded) << ended.ToString();
+  EXPECT_THAT(std::string(ended.message()), HasSubstr("10 s"));
+  Status next;
+  do {
+    next = client_->Stat("models", "k").status();
+  } while (next.code() == Code::kResourceExhausted);
+  EXPECT_EQ(next.code(), Code::kNotFound);
+}
+
+TEST_F(ControlServerTest, AServerStopsWhileACallsRequestDoesNotCome) {
+  Start({.listen = "127.0.0.1:0", .max_calls = 1});
+  const std::string method = "/forebay.control.v1.Namespace/Stat";
+  SilentCall silent(server_->address(), method, Proof(method));
+  while (client_->Stat("models", "k").status().code() != Code::kResourceExhausted) std::this_thread::yield();
+  server_->Shutdown(base::Duration::zero());
+  EXPECT_FALSE(silent.Wait().ok());
 }
 
 TEST_F(ControlServerTest, ARequestBeyondTheLimitIsRefused) {
