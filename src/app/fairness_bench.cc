@@ -87,43 +87,50 @@ class ScratchTenant {
   const std::string capability_;  // a path
 };
 
-double Micros(const bench::LoadReport& load, double percent) {
-  return static_cast<double>(load.latency.Percentile(percent)) / 1000;
+double Micros(const bench::Histogram& times, double percent) { return static_cast<double>(times.Percentile(percent)) / 1000; }
+
+void Append(JsonFields* fields, const std::string& load, const bench::ModestRun& run) {
+  fields->emplace_back(load + "_operations_per_second", run.modest.operations_per_second());
+  fields->emplace_back(load + "_greedy_operations_per_second", run.greedy_operations_per_second);
+  fields->emplace_back(load + "_p50_us", Micros(run.modest.latency, 50));
+  fields->emplace_back(load + "_p99_us", Micros(run.modest.latency, 99));
+  fields->emplace_back(load + "_machine_late_p99_us", Micros(run.lateness, 99));
+}
+
+void PrintRun(const char* what, const bench::ModestRun& run) {
+  fmt::print("  {:<24} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f}\n", what, run.modest.operations_per_second(),
+             run.greedy_operations_per_second, Micros(run.modest.latency, 50), Micros(run.modest.latency, 99),
+             Micros(run.lateness, 99));
 }
 
 void Print(const bench::FairnessSpec& spec, const bench::FairnessReport& report, bool json) {
   if (json) {
-    fmt::print("{}\n", ToJson({{"path", report.modest.path},
-                               {"object_bytes", spec.object_bytes},
-                               {"greedy_connections", uint64_t{spec.greedy_connections}},
-                               {"modest_connections", uint64_t{spec.modest_connections}},
-                               {"both_operations_per_second", report.both_operations_per_second},
-                               {"modest_alone_operations_per_second", report.modest_alone.operations_per_second()},
-                               {"modest_alone_p50_us", Micros(report.modest_alone, 50)},
-                               {"modest_alone_p99_us", Micros(report.modest_alone, 99)},
-                               {"greedy_operations_per_second", report.greedy_operations_per_second},
-                               {"modest_operations_per_second", report.modest.operations_per_second()},
-                               {"modest_p50_us", Micros(report.modest, 50)},
-                               {"modest_p99_us", Micros(report.modest, 99)},
-                               {"modest_share", report.share()},
-                               {"modest_p99_ratio", report.p99_ratio()}}));
+    JsonFields fields{{"path", report.steady_beside.modest.path},
+                      {"object_bytes", spec.object_bytes},
+                      {"greedy_connections", uint64_t{spec.greedy_connections}},
+                      {"modest_connections", uint64_t{spec.modest_connections}},
+                      {"both_operations_per_second", report.both_operations_per_second}};
+    Append(&fields, "single_alone", report.single_alone);
+    Append(&fields, "single_beside", report.single_beside);
+    Append(&fields, "steady_alone", report.steady_alone);
+    Append(&fields, "steady_beside", report.steady_beside);
+    fields.emplace_back("modest_share", report.steady_beside.share());
+    fields.emplace_back("modest_p99_ratio", report.p99_ratio());
+    fmt::print("{}\n", ToJson(fields));
     return;
   }
-  const auto line = [](const char* what, double rate, const std::string& rest) {
-    fmt::print("  {:<14} {:>9.0f} objects/s{}\n", what, rate, rest);
-  };
-  const auto latency = [](const bench::LoadReport& load) {
-    return fmt::format("  p50 {:.0f} us  p99 {:.0f} us", Micros(load, 50), Micros(load, 99));
-  };
-  const std::string asks = spec.asks_for > 0 ? fmt::format("asks for {:.2f} of all", spec.asks_for)
-                                             : fmt::format("has {} requests in flight", spec.modest_depth);
-  fmt::print("get {} hot, a greedy tenant ({} connections) against one that {} ({} connections)\n  path      {}\n",
-             base::FormatSize(spec.object_bytes), spec.greedy_connections, asks, spec.modest_connections, report.modest.path);
-  line("all of both", report.both_operations_per_second, "");
-  line("modest alone", report.modest_alone.operations_per_second(), latency(report.modest_alone));
-  line("greedy", report.greedy_operations_per_second, "");
-  line("modest", report.modest.operations_per_second(), latency(report.modest));
-  fmt::print("  the modest one gets {:.2f} of all, and its p99 is {:.2f} x that alone\n", report.share(), report.p99_ratio());
+  fmt::print("get {} hot, a modest tenant beside a greedy one ({} connections, {} requests in flight)\n  path {}\n",
+             base::FormatSize(spec.object_bytes), spec.greedy_connections, spec.greedy_depth,
+             report.steady_beside.modest.path);
+  fmt::print("  when both take all they can: {:.0f} objects/s\n", report.both_operations_per_second);
+  fmt::print("  {:<24} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "", "modest", "greedy", "its p50", "its p99", "machine");
+  fmt::print("  {:<24} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "", "gets/s", "gets/s", "us", "us", "late, us");
+  PrintRun("one by one, alone", report.single_alone);
+  PrintRun("one by one, beside", report.single_beside);
+  PrintRun("at a steady rate, alone", report.steady_alone);
+  PrintRun("at a steady rate, beside", report.steady_beside);
+  fmt::print("  one by one, the modest one's p99 is {:.2f} x that alone; asking for {:.2f} of all, it gets {:.2f} of all\n",
+             report.p99_ratio(), spec.asks_for, report.steady_beside.share());
 }
 
 int RunFair(const FairnessArguments& arguments, const Invocation& invocation) {
@@ -131,7 +138,7 @@ int RunFair(const FairnessArguments& arguments, const Invocation& invocation) {
   if (!base::ParseSize(arguments.size, &spec.object_bytes))
     return RefuseUsage("--size takes a number of bytes, or one with K, M or G, for example 4KiB");
   if (!(arguments.seconds >= 0.1 && arguments.seconds <= 3600)) return RefuseUsage("--seconds is 0.1 to 3600");
-  if (!(spec.asks_for >= 0 && spec.asks_for <= 1)) return RefuseUsage("--asks-for is 0 to 1");
+  if (!(spec.asks_for > 0 && spec.asks_for <= 1)) return RefuseUsage("--asks-for is above 0, and at most 1");
   spec.duration = std::chrono::milliseconds(static_cast<int64_t>(arguments.seconds * 1000));
   const auto control = ControlConnection::Open(invocation);
   if (!control.ok()) return Fail(control.status().message());
@@ -153,14 +160,14 @@ void AddFairnessBench(CLI::App& bench, Invocation& invocation) {
   auto arguments = std::make_shared<FairnessArguments>();
   CLI::App* command = bench.add_subcommand(
       "fair", "What a modest tenant gets beside a greedy one; needs the root credential, makes two tenants for the run");
-  command->add_option("--seconds", arguments->seconds, "How long each of the three loads runs (default 5)");
+  command->add_option("--seconds", arguments->seconds, "How long each of the five loads runs (default 5)");
   command->add_option("--size", arguments->size, "Object size (default 4KiB)");
   command->add_option("--greedy-connections", arguments->spec.greedy_connections, "Connections of the greedy tenant (default 64)");
   command->add_option("--greedy-depth", arguments->spec.greedy_depth, "Its requests in flight, over all of them (default 256)");
-  command->add_option("--modest-connections", arguments->spec.modest_connections, "Connections of the modest one (default 8)");
-  command->add_option("--modest-depth", arguments->spec.modest_depth, "Its requests in flight, at most (default 64)");
+  command->add_option("--modest-connections", arguments->spec.modest_connections, "Connections of the modest one at its steady rate (default 8)");
+  command->add_option("--modest-depth", arguments->spec.modest_depth, "Its requests in flight, at most, at its steady rate (default 64)");
   command->add_option("--asks-for", arguments->spec.asks_for,
-                      "How much the modest one asks for, of what both get when both take all they can (default 0.5); 0: one request after another");
+                      "Its steady rate, of what both get when both take all they can (default 0.5)");
   command->add_flag("--yield,!--no-yield", arguments->spec.greedy_yields,
                     "The greedy tenant's threads get only the processor time that nobody else wants (default), or compete for it");
   command->callback([arguments, &invocation] {

@@ -87,12 +87,17 @@ class TenantTest(ForebayTest):
 
     def test_bench_fair_compares_two_tenants_and_leaves_nothing(self):
         before = self.forebay("tenant", "ls").lines
-        report = self.forebay("bench", "fair", "--no-yield", "--seconds", "0.3", "--greedy-connections", "4", "--greedy-depth", "8",
+        report = self.forebay("bench", "fair", "--no-yield", "--seconds", "0.2", "--greedy-connections", "4", "--greedy-depth", "8",
                               "--modest-connections", "1", "--modest-depth", "4", "--json").json
-        for figure in ("both", "modest_alone", "greedy", "modest"):
-            self.assertGreater(report[f"{figure}_operations_per_second"], 0)
-        # It asked for half at a steady rate, so that it cannot have got more than that, but for rounding.
-        self.assertLess(report["modest_operations_per_second"], 0.5 * report["both_operations_per_second"] + 10)
+        both = report["both_operations_per_second"]
+        for load in ("single_alone", "single_beside", "steady_alone", "steady_beside"):
+            self.assertGreater(report[f"{load}_operations_per_second"], 0)
+            self.assertEqual(report[f"{load}_greedy_operations_per_second"] > 0, load.endswith("beside"))
+            self.assertGreaterEqual(report[f"{load}_p99_us"], report[f"{load}_p50_us"])
+            self.assertGreater(report[f"{load}_machine_late_p99_us"], 0)
+            # It asked for half at a steady rate, so that it cannot have got more than that, but for rounding.
+            if load.startswith("steady"):
+                self.assertLess(report[f"{load}_operations_per_second"], 0.5 * both + 10)
         self.assertEqual(self.forebay("tenant", "ls").lines, before)
         self.assertEqual(self.forebay("bucket", "ls").lines, [])
 
