@@ -11,12 +11,13 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41 reflected
 
-/// a * b modulo the polynomial, bit-reflected: bit 31 is the coefficient of x^0.
+/// a * b modulo the polynomial, bit-reflected: bit 31 is the coefficient of x^0. Without branches, half of which would be
+/// guessed wrong.
 constexpr uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
   uint32_t product = 0;
-  for (uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = (b & 1) != 0 ? (b >> 1) ^ kPolynomial : b >> 1;
+  for (int bit = 31; bit >= 0; --bit) {
+    product ^= b & (0U - (a >> bit & 1));
+    b = (b >> 1) ^ (kPolynomial & (0U - (b & 1)));
   }
   return product;
 }
@@ -33,6 +34,31 @@ constexpr std::array<uint32_t, 64> MakePowers() {
   return powers;
 }
 constexpr std::array<uint32_t, 64> kPowers = MakePowers();
+
+/// What multiplying by a power does to each byte of a checksum, for the lengths that blocks have: 4 KiB to 1 MiB.
+constexpr size_t kFirstShift = 12;
+constexpr size_t kLastShift = 20;
+using ShiftTable = std::array<std::array<uint32_t, 256>, sizeof(uint32_t)>;
+constexpr std::array<ShiftTable, kLastShift - kFirstShift + 1> kShifts = [] {
+  std::array<ShiftTable, kLastShift - kFirstShift + 1> tables{};
+  for (size_t k = 0; k < tables.size(); ++k) {
+    for (size_t byte = 0; byte < sizeof(uint32_t); ++byte) {
+      std::array<uint32_t, 256>& table = tables[k][byte];
+      for (size_t bit = 0; bit < 8; ++bit) {
+        const uint32_t product = MultiplyModulo(kPowers[kFirstShift + k], uint32_t{1} << (8 * byte + bit));
+        for (size_t lower = 0; lower < size_t{1} << bit; ++lower) table[(size_t{1} << bit) + lower] = table[lower] ^ product;
+      }
+    }
+  }
+  return tables;
+}();
+
+/// The checksum before 2^k zero bytes.
+uint32_t Shift(uint32_t crc, size_t k) {
+  if (k < kFirstShift || k > kLastShift) return MultiplyModulo(kPowers[k], crc);
+  const ShiftTable& table = kShifts[k - kFirstShift];
+  return table[0][crc & 0xff] ^ table[1][crc >> 8 & 0xff] ^ table[2][crc >> 16 & 0xff] ^ table[3][crc >> 24];
+}
 
 }  // namespace
 
@@ -52,7 +78,7 @@ uint32_t Crc32cExtend(uint32_t crc, ByteView bytes) {
 
 uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
   for (size_t k = 0; length_b != 0; ++k, length_b >>= 1) {
-    if ((length_b & 1) != 0) crc_a = MultiplyModulo(kPowers[k], crc_a);
+    if ((length_b & 1) != 0) crc_a = Shift(crc_a, k);
   }
   return crc_a ^ crc_b;
 }

@@ -61,6 +61,20 @@ TEST(Crc32c, CombinesRandomPiecesToTheChecksumOfTheWhole) {
   }
 }
 
+TEST(Crc32c, CombinesPiecesOfEveryPowerOfTwo) {
+  Bytes bytes((size_t{1} << 23) + 77);
+  SeededRandom(4).Fill(bytes);
+  for (size_t k = 0; k <= 22; ++k) {
+    const size_t piece = size_t{1} << k;
+    const ByteView both = ByteView(bytes).first(77 + piece);
+    EXPECT_EQ(Crc32cCombine(Crc32c(both.first(77)), Crc32c(both.subspan(77)), piece), Crc32c(both)) << k;
+  }
+  const ByteView all = ByteView(bytes).first((size_t{1} << 23) - 1);  // every power below it
+  EXPECT_EQ(Crc32cCombine(Crc32c(all.first(0)), Crc32c(all), all.size()), Crc32c(all));
+  EXPECT_EQ(Crc32cCombine(Crc32c(ByteView(bytes).first(78)), Crc32c(ByteView(bytes).subspan(78)), bytes.size() - 78),
+            Crc32c(bytes));
+}
+
 TEST(Crc32c, CombinesLengthsBeyondFourGigabytes) {
   // Combining with 0 only shifts the first checksum over the length: twice 2^33 bytes is once 2^34.
   constexpr uint64_t kLength = uint64_t{1} << 33;
