@@ -2,6 +2,7 @@
 #include "engine/fetch.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -172,6 +173,7 @@ std::vector<BlockPart> PartsOf(const ObjectState& state, uint64_t offset, uint64
     uint64_t at = piece->offset + (offset - piece->begin);  // in the extent
     uint64_t left = std::min(length, piece->begin + piece->length - offset);
     length -= left;
+    parts.reserve(parts.size() + (left >> shift) + 2);
     while (left != 0) {
       const uint64_t begin = at & ((uint64_t{1} << shift) - 1);
       const uint64_t take = std::min(left, (uint64_t{1} << shift) - begin);
@@ -191,9 +193,17 @@ std::vector<BlockPart> PartsOf(const ObjectState& state, uint64_t offset, uint64
 
 size_t LookUp(const OpenVersion& version, std::vector<BlockPart>& parts) {
   size_t missing = 0;
-  for (BlockPart& part : parts) {
-    part.content = version.core.tier.Lookup(Block(*version.state, part).key());
-    if (part.content.empty()) ++missing;
+  std::array<base::Buffer, Tier::kRunBlocks> found;
+  for (size_t begin = 0; begin < parts.size();) {
+    size_t end = begin + 1;
+    while (end < parts.size() && parts[end].extent == parts[begin].extent &&
+           parts[end].block == parts[end - 1].block + 1 && parts[end].block % Tier::kRunBlocks != 0)
+      ++end;
+    version.core.tier.LookupRun(Block(*version.state, parts[begin]).key(), std::span(found).first(end - begin));
+    for (size_t i = 0; begin < end; ++begin, ++i) {
+      parts[begin].content = std::exchange(found[i], {});
+      if (parts[begin].content.empty()) ++missing;
+    }
   }
   version.core.tier_hits.fetch_add(parts.size() - missing, std::memory_order_relaxed);
   if (missing != 0) version.core.tier_misses.fetch_add(missing, std::memory_order_relaxed);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tier: verified extent blocks in arena memory, so that a hot read touches neither disk nor copy. Keyed by
 // extent and block, which never change their meaning, so nothing here is ever stale. Evicts the least
-// recently used block of a shard; whoever reads an evicted block keeps its memory until it is done.
-// Thread-safe.
+// recently used block of a shard; whoever reads an evicted block keeps its memory until it is done. Neighbours
+// lie in runs, since a large read asks for many: one lock and one look for sixteen of them. Thread-safe.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <list>
+#include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "base/arena.h"
@@ -30,11 +31,16 @@ struct BlockKeyHash {
 
 class Tier {
  public:
+  /// Blocks of an extent that are looked up at once, at most: from a multiple of this on.
+  static constexpr uint32_t kRunBlocks = 16;
+
   /// Holds at most `limit_bytes`; 0 holds nothing.
   explicit Tier(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
   /// The block, or an empty buffer.
   base::Buffer Lookup(const BlockKey& key);
+  /// As many neighbours from `first` on as there are `blocks`, which are empty: those that are here. All of one run.
+  void LookupRun(const BlockKey& first, std::span<base::Buffer> blocks);
   /// Adds a verified block, unless somebody waits for memory.
   void Insert(const BlockKey& key, const base::Buffer& block);
   /// Drops one block; false when there is none. Its memory is free once nobody reads it.
@@ -48,17 +54,33 @@ class Tier {
  private:
   static constexpr size_t kShards = 64;
 
+  struct Run;
   struct Entry {
-    BlockKey key;
     base::Buffer block;
+    Entry* newer = nullptr;  // in the order of use, while there is a block
+    Entry* older = nullptr;
+    Run* run = nullptr;
+  };
+  struct Run {
+    explicit Run(const BlockKey& run_key) : key(run_key) {
+      for (Entry& entry : entries) entry.run = this;
+    }
+    const BlockKey key;  // of its first block
+    uint32_t held = 0;   // blocks
+    std::array<Entry, kRunBlocks> entries;
   };
   struct Shard {
     base::Mutex mutex;
-    std::list<Entry> order FB_GUARDED_BY(mutex);  // most recently used first
-    std::unordered_map<BlockKey, std::list<Entry>::iterator, BlockKeyHash> blocks FB_GUARDED_BY(mutex);
+    std::unordered_map<BlockKey, std::unique_ptr<Run>, BlockKeyHash> runs FB_GUARDED_BY(mutex);  // none is empty
+    Entry* newest FB_GUARDED_BY(mutex) = nullptr;
+    Entry* oldest FB_GUARDED_BY(mutex) = nullptr;
   };
 
-  Shard& ShardOf(const BlockKey& key) { return shards_[(BlockKeyHash()(key) >> 40) % kShards]; }
+  static BlockKey RunOf(const BlockKey& key) { return {key.extent, key.block / kRunBlocks * kRunBlocks}; }
+  Shard& ShardOf(const BlockKey& run) { return shards_[(BlockKeyHash()(run) >> 40) % kShards]; }
+  /// Takes a chain, each the newer neighbour of the one before, out of the order, and puts it in as the newest.
+  static void Unlink(Shard& shard, Entry& oldest, Entry& newest) FB_REQUIRES(shard.mutex);
+  static void Link(Shard& shard, Entry& oldest, Entry& newest) FB_REQUIRES(shard.mutex);
 
   const uint64_t limit_bytes_;
   std::atomic<uint64_t> bytes_{0};
