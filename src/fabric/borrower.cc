@@ -12,8 +12,8 @@
 
 namespace forebay::fabric {
 
-Borrower::Borrower(rt::Reactor& reactor, ByteStream& stream, BorrowSink& sink)
-    : reactor_(reactor), stream_(stream), sink_(sink), added_(reactor) {}
+Borrower::Borrower(rt::Reactor& reactor, ByteStream& stream, BorrowSink& sink, KeptDescriptors kept)
+    : reactor_(reactor), stream_(stream), sink_(sink), kept_(std::move(kept)), added_(reactor) {}
 
 void Borrower::Add(const Borrowed& loan) {
   loans_.push_back(loan);
@@ -56,11 +56,22 @@ rt::Task<Status> Borrower::Run(rt::CancelToken& life) {
 
 /// The descriptor is taken also when there is nothing to do with it, so that the next loan finds its own.
 rt::Task<Result<uint16_t>> Borrower::Take(Borrowed& loan, const rt::CancelToken& life) {
-  FB_CO_ASSIGN(const Socket lent, co_await stream_.ReceiveDescriptor());
+  if (loan.again) {
+    if (kept_.At(loan.place) < 0)
+      co_return Status::InvalidArgument("the peer lent again what is in place {}, where it put nothing", loan.place);
+    co_return co_await ReadFrom(kept_.At(loan.place), loan, life);
+  }
+  FB_CO_ASSIGN(Socket lent, co_await stream_.ReceiveDescriptor());
   FB_CO_TRY(CheckLentMemory(lent.fd()));
+  if (loan.place == 0) co_return co_await ReadFrom(lent.fd(), loan, life);
+  kept_.Put(loan.place, std::move(lent));
+  co_return co_await ReadFrom(kept_.At(loan.place), loan, life);
+}
+
+rt::Task<Result<uint16_t>> Borrower::ReadFrom(int descriptor, Borrowed& loan, const rt::CancelToken& life) {
   for (uint64_t done = 0; done < loan.length && loan.refusal == Refusal::kNone;) {
     const size_t step = std::min<uint64_t>(loan.length - done, ByteStream::kTurnBytes);
-    const ssize_t got = pread(lent.fd(), loan.memory.data() + done, step, static_cast<off_t>(done));
+    const ssize_t got = pread(descriptor, loan.memory.data() + done, step, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) co_return kTakenBack;
     done += static_cast<uint64_t>(got);
@@ -71,7 +82,7 @@ rt::Task<Result<uint16_t>> Borrower::Take(Borrowed& loan, const rt::CancelToken&
   // What was taken back while it was read may have been read as zeros; its size went first.
   struct stat info{};
   if (loan.refusal == Refusal::kNone &&
-      (fstat(lent.fd(), &info) != 0 || static_cast<uint64_t>(info.st_size) < loan.length))
+      (fstat(descriptor, &info) != 0 || static_cast<uint64_t>(info.st_size) < loan.length))
     co_return kTakenBack;
   co_return static_cast<uint16_t>(loan.refusal);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ByteStream: what a StreamConnection needs of a transport: bytes in order each way, operations that end soon
-// after they were cancelled and, on one host, descriptors in order beside the bytes. `tcp` has a socket behind it, `shm` two rings in shared memory. The memory
-// rule: places and pieces of an operation are touched until it returned, never after. Reactor-local from
-// Start on; made and handed over on any thread. One Receive and one Send at a time.
+// after they were cancelled and, on one host, descriptors in order beside the bytes. `tcp` has a socket
+// behind it, `shm` two rings in shared memory. The memory rule: places and pieces of an operation are touched
+// until it returned, never after. Reactor-local from Start on; made and handed over on any thread. One
+// Receive and one Send at a time.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "fabric/fabric.h"
+#include "fabric/kept_descriptors.h"
 #include "fabric/socket.h"
 #include "rt/cancel.h"
 #include "rt/gate.h"
@@ -69,6 +71,8 @@ struct Greeted {
   EndpointOptions limits;  // our times and max_regions; of sizes and counts, what both sides accept
   /// What to lend to the peer; null: nothing. Shared with the other endpoints of its fabric.
   std::shared_ptr<LentBlocks> lent{};
+  KeptDescriptors kept{};   // of what the peer lends
+  uint16_t peer_keeps = 0;  // of what we lend
 };
 
 }  // namespace forebay::fabric

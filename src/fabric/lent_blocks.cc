@@ -39,6 +39,14 @@ Status Write(const Socket& memory, ByteView bytes, uint64_t at) {
 
 }  // namespace
 
+LentBlock::LentBlock(Socket memory, Socket reading)
+    : number_([] {
+        static std::atomic<uint64_t> last{0};
+        return ++last;
+      }()),
+      memory_(std::move(memory)),
+      reading_(std::move(reading)) {}
+
 // Shortening is what the seals leave to us.
 LentBlock::~LentBlock() { (void)!ftruncate(memory_.fd(), 0); }
 

@@ -40,15 +40,18 @@ struct LentBlocksOptions {
 /// Filled memory. Taken back from whoever reads it when this is destroyed.
 class LentBlock {
  public:
-  LentBlock(Socket memory, Socket reading) : memory_(std::move(memory)), reading_(std::move(reading)) {}
+  LentBlock(Socket memory, Socket reading);
   ~LentBlock();
   LentBlock(const LentBlock&) = delete;
   LentBlock& operator=(const LentBlock&) = delete;
 
   /// For peers.
   int descriptor() const { return reading_.fd(); }
+  /// Of no other block of this process, ever.
+  uint64_t number() const { return number_; }
 
  private:
+  const uint64_t number_;
   const Socket memory_;
   const Socket reading_;
 };

@@ -32,13 +32,14 @@ namespace forebay::fabric {
 inline constexpr uint32_t kRawRingBytes = 1 << 20;
 inline constexpr size_t kRawMemoryBytes = kShmControlBytes + kRawRingBytes;
 
-inline ShmHello RawHello(Role role, bool borrows = false) {
+inline ShmHello RawHello(Role role, bool borrows = false, uint16_t keeps = 0) {
   return {.role = role,
           .max_message_bytes = kRawMaxMessage,
           .max_transfer_bytes = kRawMaxTransfer,
           .max_transfers = kRawMaxTransfers,
           .ring_bytes = kRawRingBytes,
-          .borrows = borrows};
+          .borrows = borrows,
+          .keeps = keeps};
 }
 
 /// Makes only system calls, so a child between fork and its end may use it too.
@@ -78,7 +79,7 @@ class RawShm final : public RawStream {
   bool Greet(Role role) override {
     const Role other = role == Role::kListener ? Role::kConnector : Role::kListener;
     const int memory = own_.descriptor.fd();
-    const ShmHelloBytes hello = EncodeShmHello(RawHello(role, borrows_));
+    const ShmHelloBytes hello = EncodeShmHello(RawHello(role, borrows_, keeps_));
     if (role == Role::kConnector && !SendWithDescriptors(fd_, hello, {&memory, 1})) return false;
     if (!ReceiveHello(other)) return false;
     if (role == Role::kListener && !SendWithDescriptors(fd_, hello, {&memory, 1})) return false;
@@ -131,8 +132,11 @@ class RawShm final : public RawStream {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
 
-  /// Before Greet: it says that it takes loans.
-  void Borrow() { borrows_ = true; }
+  /// Before Greet: it says that it takes loans, and keeps descriptors of so many.
+  void Borrow(uint16_t keeps = 0) {
+    borrows_ = true;
+    keeps_ = keeps;
+  }
   bool SendFrame(const FrameHeader& header, ByteView payload) {
     return Send(EncodeHeader(header)) && Send(payload);
   }
@@ -199,6 +203,7 @@ class RawShm final : public RawStream {
   std::unique_ptr<ShmRingWriter> writer_;
   std::unique_ptr<ShmRingReader> reader_;
   bool borrows_ = false;
+  uint16_t keeps_ = 0;
   std::vector<Socket> descriptors_;  // passed to us
   bool hung_up_ = false;
 };

@@ -6,13 +6,14 @@
 
 #include "base/checksum.h"
 #include "base/codec.h"
+#include "fabric/kept_descriptors.h"
 #include "fabric/shm_ring.h"
 
 namespace forebay::fabric {
 
 namespace {
 constexpr uint8_t kBorrows = 1;  // of the flags
-constexpr size_t kReservedBytes = 12;
+constexpr size_t kReservedBytes = 10;
 constexpr size_t kChecksumAt = 36;
 static_assert(kChecksumAt + sizeof(uint32_t) == kShmHelloBytes);
 }  // namespace
@@ -28,6 +29,7 @@ ShmHelloBytes EncodeShmHello(const ShmHello& hello) {
   encoder.U32(hello.max_transfer_bytes);
   encoder.U32(hello.max_transfers);
   encoder.U32(hello.ring_bytes);
+  encoder.U16(hello.keeps);
   encoder.Raw(std::string(kReservedBytes, '\0'));
   encoder.U32(base::Crc32c(AsBytes(text)));
   ShmHelloBytes bytes;
@@ -49,6 +51,7 @@ Result<ShmHello> DecodeShmHello(ByteView bytes, Role expected) {
   hello.max_transfer_bytes = decoder.U32();
   hello.max_transfers = decoder.U32();
   hello.ring_bytes = decoder.U32();
+  hello.keeps = decoder.U16();
   const std::string_view rest = decoder.Raw(kReservedBytes);
   if (decoder.U32() != base::Crc32c(bytes.first(kChecksumAt))) {
     return Status::DataLoss("the peer's hello is damaged: its checksum is wrong");
@@ -67,6 +70,10 @@ Result<ShmHello> DecodeShmHello(ByteView bytes, Role expected) {
   if (!ShmRingSizeIsGood(hello.ring_bytes)) {
     return Status::InvalidArgument("the peer's ring of {} bytes is no power of two from {} to {}",
                                    hello.ring_bytes, kMinShmRingBytes, kMaxShmRingBytes);
+  }
+  if (hello.keeps > (hello.borrows ? KeptDescriptors::kMaxPlaces : 0)) {
+    return Status::InvalidArgument("the peer keeps {} descriptors; there may be {}, of a side that borrows",
+                                   hello.keeps, KeptDescriptors::kMaxPlaces);
   }
   if ((flags & ~kBorrows) != 0 || std::ranges::any_of(rest, [](char c) { return c != '\0'; })) {
     return Status::InvalidArgument("the peer's hello uses fields that version {} reserves", kShmVersion);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "fabric/borrower.h"
+#include "fabric/kept_descriptors.h"
 #include "fabric/lent_blocks.h"
 #include "fabric/shm_fabric.h"
 #include "fabric/shm_fixture.h"
@@ -161,10 +162,10 @@ class HostileBorrowerTest : public ShmLoansTest {
     Use({.budget_bytes = 16 * kLoan, .least_bytes = 4096, .at_first_sight = true}, false);
     Listen();
   }
-  std::unique_ptr<RawShm> Attacker() {
+  std::unique_ptr<RawShm> Attacker(uint16_t keeps = 0) {
     if (b_) Fence(*owner_, b_);
     auto peer = RawShm::Dial(listener_->address());
-    peer->Borrow();
+    peer->Borrow(keeps);
     EXPECT_TRUE(peer->Greet(Role::kConnector));
     b_ = *AcceptOn(*owner_);
     return peer;
@@ -172,12 +173,22 @@ class HostileBorrowerTest : public ShmLoansTest {
   FrameHeader NextHeader(RawShm& peer) {
     HeaderBytes bytes;
     EXPECT_TRUE(peer.ReadExactly(bytes));
-    const auto header = DecodeHeader(
-        bytes, {.max_message_bytes = kRawMaxMessage, .max_transfer_bytes = kRawMaxTransfer, .borrows = true});
+    const auto header = DecodeHeader(bytes, {.max_message_bytes = kRawMaxMessage,
+                                             .max_transfer_bytes = kRawMaxTransfer,
+                                             .borrows = true,
+                                             .keeps = KeptDescriptors::kMaxPlaces});
     EXPECT_TRUE(header.ok()) << header.status().ToString();
     Bytes payload(header->length);
     EXPECT_TRUE(peer.ReadExactly(payload));
     return *header;
+  }
+  /// How a write of `data` came, which `peer` then says it has read.
+  FrameHeader Lend(RawShm& peer, const base::Buffer& data) {
+    auto written = StartWrite({.key = 5}, data);
+    const FrameHeader header = NextHeader(peer);
+    peer.SendFrame({.type = FrameType::kWriteDone, .id = header.id}, {});
+    EXPECT_TRUE(written.get().ok());
+    return header;
   }
   std::future<std::vector<Status>> StartWrites(int count, const base::Buffer& data) {
     return owner_->Submit([this, count, data]() -> rt::Task<std::vector<Status>> {
@@ -204,6 +215,30 @@ TEST_P(HostileBorrowerTest, WhoAnswersNothingIsLentOnlySoMuchAndLeavesNothingWhe
   Fence(*owner_, b_);
   EXPECT_EQ(OpenDescriptors(), descriptors);
   EXPECT_EQ(arena_->free_bytes(), free_bytes);
+}
+
+TEST_P(HostileBorrowerTest, WhatIsKeptIsLentAgainWithoutADescriptor) {
+  const base::Buffer one = BufferOf(Pattern(4096, 1)), two = BufferOf(Pattern(4096, 2)), three = BufferOf(Pattern(4096, 3));
+  auto peer = Attacker(2);
+  const auto lent = [&](const base::Buffer& data) {
+    const FrameHeader header = Lend(*peer, data);
+    EXPECT_EQ(header.type, FrameType::kLent);
+    EXPECT_TRUE(CheckLentMemory(peer->TakeDescriptor().fd()).ok());
+    return header.code;
+  };
+  const auto lent_again = [&](const base::Buffer& data) {
+    const FrameHeader header = Lend(*peer, data);
+    EXPECT_EQ(header.type, FrameType::kLentAgain);
+    return header.code;
+  };
+  const uint16_t first = lent(one), second = lent(two);
+  EXPECT_EQ(first + second, 3);
+  EXPECT_EQ(lent_again(one), first);
+  EXPECT_EQ(lent(three), second);  // in the place of two, which was not lent for longest
+  EXPECT_EQ(lent_again(three), second);
+  EXPECT_EQ(lent(two), first);
+  peer = Attacker(0);  // a descriptor for each, as it keeps none
+  for (int time = 0; time < 3; ++time) EXPECT_EQ(lent(one), 0);
 }
 
 TEST_P(HostileBorrowerTest, ReturnOfWhatWasNotLentEndsTheConnection) {
@@ -395,6 +430,83 @@ TEST_P(HostileLenderTest, LoansThatBreakARegionsRulesAreRefusedAndTheNextOneIsIn
   EXPECT_TRUE(std::ranges::equal(middle(), Pattern(4096, 7)));
   EXPECT_TRUE(std::equal(memory_.begin(), memory_.begin() + 4096, before_.begin()));
   EXPECT_TRUE(std::equal(memory_.begin() + 8192, memory_.end(), before_.begin() + 8192));
+}
+
+TEST_P(HostileLenderTest, WhatWasPutIntoAPlaceIsReadFromThereUntilAnotherIs) {
+  auto lender = Lender();
+  const RegionToken region = OfferAtA(middle());
+  const Socket one = *CreateLentMemory(), two = *CreateLentMemory();
+  ASSERT_EQ(pwrite(one.fd(), Pattern(4096, 1).data(), 4096, 0), 4096);
+  ASSERT_EQ(pwrite(two.fd(), Pattern(4096, 2).data(), 4096, 0), 4096);
+  const Socket reading_one = *SealLentMemory(one), reading_two = *SealLentMemory(two);
+  const auto loan = [&](FrameType type, uint16_t place, uint64_t key) {
+    FrameHeader header = LoanOf(key, 4096);
+    header.type = type;
+    header.code = place;
+    SyncWithA();
+    lender->SendFrame(header, {});
+    const int answer = Answer(*lender);
+    SyncWithA();
+    return answer;
+  };
+  const auto pass = [&](const Socket& memory) {
+    const int fd = memory.fd();
+    lender->Pass({&fd, 1});
+  };
+  const auto got = [&](uint64_t seed) { return std::ranges::equal(middle(), Pattern(4096, seed)); };
+  pass(reading_one);
+  EXPECT_EQ(loan(FrameType::kLent, 1, region.key), 0);
+  EXPECT_TRUE(got(1));
+  pass(reading_two);  // kept, though nothing is read
+  EXPECT_EQ(loan(FrameType::kLent, 2, region.key + 1), static_cast<int>(Refusal::kUnknownKey));
+  EXPECT_EQ(loan(FrameType::kLentAgain, 2, region.key), 0);
+  EXPECT_TRUE(got(2));
+  EXPECT_EQ(loan(FrameType::kLentAgain, 1, region.key), 0);
+  EXPECT_TRUE(got(1));
+  EXPECT_EQ(loan(FrameType::kLentAgain, 1, region.key + 1), static_cast<int>(Refusal::kUnknownKey));
+  pass(reading_two);
+  EXPECT_EQ(loan(FrameType::kLent, 1, region.key), 0);
+  std::ranges::fill(middle(), std::byte{0});
+  EXPECT_EQ(loan(FrameType::kLentAgain, 1, region.key), 0);
+  EXPECT_TRUE(got(2));
+  ASSERT_EQ(ftruncate(two.fd(), 0), 0);
+  EXPECT_EQ(loan(FrameType::kLentAgain, 1, region.key), kTakenBack);
+  EXPECT_FALSE(Fenced());
+}
+
+TEST_P(HostileLenderTest, PlacesThatHoldNothingOrAreNotThereEndTheConnection) {
+  const Socket memory = Memory(Bytes(4096, std::byte{0xAA}));
+  const int fd = memory.fd();
+  (void)Lender();
+  Fence(*initiator_, a_);
+  const size_t before = OpenDescriptors();
+  const struct {
+    FrameType type;
+    uint16_t place;
+    std::string_view why;
+  } lies[] = {{FrameType::kLentAgain, 2, "put nothing"},
+              {FrameType::kLentAgain, 0, "names place 0"},
+              {FrameType::kLentAgain, KeptDescriptors::kMaxPlaces + 1, "names place 65"},
+              {FrameType::kLent, KeptDescriptors::kMaxPlaces + 1, "names place 65"},
+              {FrameType::kLent, UINT16_MAX, "names place 65535"}};
+  for (const auto& lie : lies) {
+    SCOPED_TRACE(lie.why);
+    auto lender = Lender();
+    const RegionToken region = OfferAtA(middle());
+    for (uint16_t place : {uint16_t{1}, lie.place}) {
+      FrameHeader header = LoanOf(region.key + 1, 4096, place);
+      header.type = place == 1 ? FrameType::kLent : lie.type;
+      header.code = place;
+      if (header.type == FrameType::kLent) lender->Pass({&fd, 1});
+      lender->SendFrame(header, {});
+    }
+    const Status reason = ReasonOfA();
+    EXPECT_NE(reason.message().find(lie.why), std::string_view::npos) << reason.ToString();
+    Fence(*initiator_, a_);
+    lender.reset();
+    EXPECT_EQ(OpenDescriptors(), before);  // what was kept is closed too
+    EXPECT_EQ(memory_, before_);
+  }
 }
 
 TEST_P(HostileLenderTest, MemoryThatIsShorterThanAnnouncedIsSentBack) {

@@ -2,6 +2,7 @@
 // The parts of the shm fabric by themselves: hello, shared memory, rings, addresses.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "base/random.h"
 #include "fabric/fabric_fixture.h"
+#include "fabric/kept_descriptors.h"
 #include "fabric/shm_fabric.h"
 #include "fabric/shm_hello.h"
 #include "fabric/shm_memory.h"
@@ -38,11 +40,11 @@ Bytes FromHex(std::string hex) {
 
 // The example of docs/formats/fabric-shm.md; made with another program.
 const Bytes kConnectorHello = FromHex(
-    "46 42 59 53 02 00 01 01 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
-    "00 00 ff 51 00 04");
+    "46 42 59 53 03 00 01 01 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 40 00 00 00 00 00 00 00 00 00 "
+    "00 00 78 e1 01 5d");
 const Bytes kListenerHello = FromHex(
-    "46 42 59 53 02 00 02 00 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
-    "00 00 c1 59 16 cd");
+    "46 42 59 53 03 00 02 00 00 00 04 00 00 00 10 00 00 04 00 00 00 00 20 00 00 00 00 00 00 00 00 00 00 00 "
+    "00 00 0a 89 b0 f0");
 
 TEST(ShmHelloTest, IsAsTheFormatPageSays) {
   ShmHello hello{.role = Role::kConnector,
@@ -50,13 +52,55 @@ TEST(ShmHelloTest, IsAsTheFormatPageSays) {
                  .max_transfer_bytes = 1'048'576,
                  .max_transfers = 1024,
                  .ring_bytes = 2'097'152,
-                 .borrows = true};
+                 .borrows = true,
+                 .keeps = 64};
   EXPECT_TRUE(std::ranges::equal(EncodeShmHello(hello), kConnectorHello));
   EXPECT_EQ(*DecodeShmHello(kConnectorHello, Role::kConnector), hello);
   hello.role = Role::kListener;
   hello.borrows = false;
+  hello.keeps = 0;
   EXPECT_TRUE(std::ranges::equal(EncodeShmHello(hello), kListenerHello));
   EXPECT_EQ(*DecodeShmHello(kListenerHello, Role::kListener), hello);
+  hello.keeps = 1;  // of loans that it does not take
+  EXPECT_EQ(DecodeShmHello(EncodeShmHello(hello), Role::kListener).status().code(), Code::kInvalidArgument);
+  hello.borrows = true;
+  EXPECT_TRUE(DecodeShmHello(EncodeShmHello(hello), Role::kListener).ok());
+  hello.keeps = KeptDescriptors::kMaxPlaces + 1;
+  EXPECT_EQ(DecodeShmHello(EncodeShmHello(hello), Role::kListener).status().code(), Code::kInvalidArgument);
+}
+
+TEST(KeptDescriptorsTest, ConnectionsShareAQuarterOfTheProcesssDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 400;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  {
+    std::vector<KeptDescriptors> kept;
+    std::vector<int> places;
+    for (int i = 0; i < 9; ++i) places.push_back(kept.emplace_back(KeptDescriptors::Reserve()).places());
+    EXPECT_EQ(places, (std::vector<int>{50, 25, 12, 6, 3, 2, 1, 0, 0}));
+    kept.erase(kept.begin());
+    EXPECT_EQ(KeptDescriptors::Reserve().places(), 25);
+  }
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(KeptDescriptors::Reserve().places(), std::min<int>(64, static_cast<int>(before.rlim_cur / 8)));
+}
+
+TEST(LentPlacesTest, TheOneThatWasNotUsedForLongestMakesRoom) {
+  LentPlaces places(2);
+  EXPECT_EQ(places.Find(10), 0);
+  const uint16_t first = places.Assign(10), second = places.Assign(11);
+  EXPECT_EQ(first + second, 3);  // 1 and 2
+  EXPECT_EQ(places.Find(10), first);
+  EXPECT_EQ(places.Find(11), second);
+  EXPECT_EQ(places.Find(10), first);
+  EXPECT_EQ(places.Assign(12), second);
+  EXPECT_EQ(places.Find(11), 0);
+  EXPECT_EQ(places.Find(12), second);
+  LentPlaces none(0);
+  EXPECT_EQ(none.Assign(10), 0);
+  EXPECT_EQ(none.Find(10), 0);
 }
 
 TEST(ShmHelloTest, EveryFlippedBitIsFound) {

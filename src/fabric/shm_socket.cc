@@ -95,16 +95,21 @@ Result<ucred> CheckPeer(int fd, const ShmOptions& shm, std::string_view what) {
   return peer;
 }
 
-ShmHello HelloOf(const EndpointOptions& options, const ShmOptions& shm, Role role) {
+KeptDescriptors KeepFor(const ShmOptions& shm) {
+  return shm.borrows ? KeptDescriptors::Reserve() : KeptDescriptors();
+}
+
+ShmHello HelloOf(const EndpointOptions& options, const ShmOptions& shm, uint16_t keeps, Role role) {
   return {.role = role,
           .max_message_bytes = static_cast<uint32_t>(options.max_message_bytes),
           .max_transfer_bytes = static_cast<uint32_t>(options.max_transfer_bytes),
           .max_transfers = options.max_transfers,
           .ring_bytes = static_cast<uint32_t>(shm.ring_bytes),
-          .borrows = shm.borrows};
+          .borrows = shm.borrows,
+          .keeps = keeps};
 }
 
-Result<Greeted> Join(Socket socket, ShmMapping own, const ReceivedHello& peer, std::string name,
+Result<Greeted> Join(Socket socket, ShmMapping own, KeptDescriptors kept, const ReceivedHello& peer, std::string name,
                      const EndpointOptions& options, const ShmOptions& shm) {
   FB_ASSIGN(ShmMapping theirs, MapPeerShm(peer.descriptor.fd(), kShmControlBytes + peer.hello.ring_bytes));
   EndpointOptions limits;
@@ -115,7 +120,8 @@ Result<Greeted> Join(Socket socket, ShmMapping own, const ReceivedHello& peer, s
   auto stream = std::make_unique<ShmByteStream>(
       std::move(socket), std::move(own), std::move(theirs), name,
       ShmByteStream::Loans{.takes = shm.borrows, .passes = lent != nullptr});
-  return Greeted{std::move(stream), std::move(name), CommonLimits(options, limits), std::move(lent)};
+  return Greeted{std::move(stream), std::move(name), CommonLimits(options, limits),
+                 std::move(lent),   std::move(kept), peer.hello.keeps};
 }
 
 /// The listener's part: waits for the connector's hello and answers it.
@@ -127,10 +133,11 @@ rt::Task<Result<Greeted>> GreetShmConnector(rt::Reactor& reactor, Socket socket,
   // nothing.
   if (!received.ok() && received.status().code() != Code::kFailedPrecondition) co_return received.status();
   FB_CO_ASSIGN(ShmMemory own, CreateShm(kShmControlBytes + shm.ring_bytes));
-  FB_CO_TRY(co_await SendHello(reactor, socket.fd(), EncodeShmHello(HelloOf(options, shm, Role::kListener)),
-                               own.descriptor.fd(), until));
+  KeptDescriptors kept = KeepFor(shm);
+  const ShmHelloBytes hello = EncodeShmHello(HelloOf(options, shm, kept.places(), Role::kListener));
+  FB_CO_TRY(co_await SendHello(reactor, socket.fd(), hello, own.descriptor.fd(), until));
   FB_CO_TRY(received);
-  co_return Join(std::move(socket), std::move(own.mapping), *received,
+  co_return Join(std::move(socket), std::move(own.mapping), std::move(kept), *received,
                  fmt::format("process {} of user {}", peer.pid, peer.uid), options, shm);
 }
 
@@ -279,12 +286,13 @@ rt::Task<Result<Greeted>> DialShm(rt::Reactor& reactor, ShmAddress address, Endp
   if (connected < 0) co_return Failed(reactor, -connected, deadline, what);
   FB_CO_TRY(CheckPeer(socket.fd(), shm, "the listener on " + address.text()));
   FB_CO_ASSIGN(ShmMemory own, CreateShm(kShmControlBytes + shm.ring_bytes));
-  const ShmHelloBytes hello = EncodeShmHello(HelloOf(options, shm, Role::kConnector));
+  KeptDescriptors kept = KeepFor(shm);
+  const ShmHelloBytes hello = EncodeShmHello(HelloOf(options, shm, kept.places(), Role::kConnector));
   const Status sent = co_await SendHello(reactor, socket.fd(), hello, own.descriptor.fd(), until);
   if (!sent.ok()) co_return sent.WithContext(what);
   auto received = co_await ReceiveHello(reactor, socket.fd(), Role::kListener, until);
   if (!received.ok()) co_return received.status().WithContext(what);
-  co_return Join(std::move(socket), std::move(own.mapping), *received, address.text(), options, shm);
+  co_return Join(std::move(socket), std::move(own.mapping), std::move(kept), *received, address.text(), options, shm);
 }
 
 }  // namespace forebay::fabric

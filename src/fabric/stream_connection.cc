@@ -11,10 +11,11 @@
 namespace forebay::fabric {
 
 namespace {
-FrameLimits FrameLimitsOf(const EndpointOptions& limits, const ByteStream& stream) {
+FrameLimits FrameLimitsOf(const EndpointOptions& limits, const ByteStream& stream, uint16_t keeps) {
   return {.max_message_bytes = limits.max_message_bytes,
           .max_transfer_bytes = limits.max_transfer_bytes,
           .borrows = stream.takes_descriptors(),
+          .keeps = keeps,
           .lends = stream.passes_descriptors()};
 }
 }  // namespace
@@ -32,9 +33,10 @@ StreamConnection::StreamConnection(rt::Reactor& reactor, Greeted greeted, const 
       operation_ended_(reactor),
       regions_(random, own.max_regions),
       transfers_(reactor, limits_.max_transfers, life_),
-      reader_(FrameLimitsOf(limits_, *stream_), *this),
+      reader_(FrameLimitsOf(limits_, *stream_, greeted.kept.places()), *this),
       queue_(*this),
-      borrower_(reactor, *stream_, *this),
+      borrower_(reactor, *stream_, *this, std::move(greeted.kept)),
+      lent_places_(greeted.peer_keeps),
       queued_(reactor),
       window_(reactor, window_bytes_),
       message_came_(reactor),
@@ -152,9 +154,7 @@ rt::Task<Status> StreamConnection::Write(RegionToken remote, uint64_t offset, st
 
 void StreamConnection::PushWrite(uint64_t id, const LentBlocks::Loan& loan, Lent write) {
   FrameHeader header{.type = FrameType::kWrite, .id = id, .key = write.key, .offset = write.offset};
-  if (loan.block != nullptr && lent_.size() < Borrower::kMaxLoans &&
-      stream_->PassDescriptor(loan.block->descriptor())) {
-    header.type = FrameType::kLent;
+  if (loan.block != nullptr && lent_.size() < Borrower::kMaxLoans && Lend(*loan.block, &header)) {
     header.count = static_cast<uint32_t>(TotalSize(write.data));
     queue_.Push(header, {}, {}, nullptr);
     lent_.emplace(id, std::move(write));
@@ -162,6 +162,14 @@ void StreamConnection::PushWrite(uint64_t id, const LentBlocks::Loan& loan, Lent
     queue_.Push(header, {}, std::move(write.data), nullptr);
   }
   Kick(true);
+}
+
+bool StreamConnection::Lend(const LentBlock& block, FrameHeader* header) {
+  const uint16_t place = lent_places_.Find(block.number());
+  if (place == 0 && !stream_->PassDescriptor(block.descriptor())) return false;
+  header->type = place == 0 ? FrameType::kLent : FrameType::kLentAgain;
+  header->code = place == 0 ? lent_places_.Assign(block.number()) : place;
+  return true;
 }
 
 rt::Task<Status> StreamConnection::Read(RegionToken remote, uint64_t offset, MutableByteView data,

@@ -17,6 +17,7 @@
 #include "fabric/byte_stream.h"
 #include "fabric/fabric.h"
 #include "fabric/frame_reader.h"
+#include "fabric/kept_descriptors.h"
 #include "fabric/lent_blocks.h"
 #include "fabric/liveness.h"
 #include "fabric/region_table.h"
@@ -78,6 +79,8 @@ class StreamConnection final : private FrameSink, private ServedSink, private Bo
 
   /// The way of a write's payload: lent where that can be, else sent.
   void PushWrite(uint64_t id, const LentBlocks::Loan& loan, Lent write);
+  /// Says in `header` how the block is lent. False, and nothing was done, when its descriptor cannot be passed now.
+  bool Lend(const LentBlock& block, FrameHeader* header);
 
   // FrameSink
   Status OnHeader(const FrameHeader& header, MutableByteView* target) override;
@@ -135,6 +138,7 @@ class StreamConnection final : private FrameSink, private ServedSink, private Bo
   Incoming incoming_;
   SendQueue queue_;
   Borrower borrower_;
+  LentPlaces lent_places_;
   std::unordered_map<uint64_t, Lent> lent_;  // by transfer, until it is answered
   uint64_t uncopied_bytes_ = 0;              // of writes delivered
   rt::Event queued_;

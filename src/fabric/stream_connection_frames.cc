@@ -53,6 +53,7 @@ Status StreamConnection::OnFrame(const FrameHeader& header) {
     case FrameType::kWriteDone:
       return OnWriteDone(header);
     case FrameType::kLent:
+    case FrameType::kLentAgain:
       return OnLent(header);
     case FrameType::kRead:
       return OnRead(header);
@@ -126,7 +127,9 @@ Status StreamConnection::OnLent(const FrameHeader& header) {
                  .key = header.key,
                  .length = header.count,
                  .refusal = access.refusal,
-                 .memory = access.memory});
+                 .memory = access.memory,
+                 .place = header.code,
+                 .again = header.type == FrameType::kLentAgain});
   return CheckConduct();
 }
 

@@ -42,8 +42,10 @@ constexpr Shape ShapeOf(FrameType type) {
       return {.code = false, .payload = false, .id = false, .key = false, .offset = false, .count = true};
     case FrameType::kWrite:
       return {.code = false, .payload = true, .id = true, .key = true, .offset = true, .count = false};
-    case FrameType::kRead:
     case FrameType::kLent:
+    case FrameType::kLentAgain:
+      return {.code = true, .payload = false, .id = true, .key = true, .offset = true, .count = true};
+    case FrameType::kRead:
       return {.code = false, .payload = false, .id = true, .key = true, .offset = true, .count = true};
     case FrameType::kReadData:
       return {.code = false, .payload = true, .id = true, .key = false, .offset = true, .count = false};
@@ -131,7 +133,7 @@ Result<FrameHeader> DecodeHeader(ByteView bytes, const FrameLimits& limits) {
   if (bytes.size() != kHeaderBytes) return Status::InvalidArgument("a frame header has {} bytes", kHeaderBytes);
   if (!Sealed(bytes)) return Status::DataLoss("a frame header's checksum is wrong: the stream is damaged or out of step");
   const auto type = Get<uint8_t>(&bytes[0]);
-  const FrameType last = limits.borrows ? FrameType::kLent : FrameType::kGoodbye;
+  const FrameType last = limits.borrows ? FrameType::kLentAgain : FrameType::kGoodbye;
   if (type < static_cast<uint8_t>(FrameType::kMessage) || type > static_cast<uint8_t>(last)) {
     return Status::InvalidArgument("frames of type {} do not exist in version {}", type, kTcpVersion);
   }
@@ -157,9 +159,13 @@ Result<FrameHeader> DecodeHeader(ByteView bytes, const FrameLimits& limits) {
     return Status::InvalidArgument("a read of {} bytes is asked for, the limit is {}", header.count,
                                    limits.max_transfer_bytes);
   }
-  if (header.type == FrameType::kLent && header.count > limits.max_transfer_bytes) {
-    return Status::InvalidArgument("a loan of {} bytes is announced, the limit is {}", header.count,
-                                   limits.max_transfer_bytes);
+  if (header.type == FrameType::kLent || header.type == FrameType::kLentAgain) {
+    if (header.count > limits.max_transfer_bytes)
+      return Status::InvalidArgument("a loan of {} bytes is announced, the limit is {}", header.count,
+                                     limits.max_transfer_bytes);
+    if (header.code > limits.keeps || (header.type == FrameType::kLentAgain && header.code == 0))
+      return Status::InvalidArgument("a loan names place {}, of {}", header.code, limits.keeps);
+    return header;
   }
   const bool taken_back = limits.lends && header.type == FrameType::kWriteDone && header.code == kTakenBack;
   if (header.code > kMaxRefusal && !taken_back)

@@ -48,7 +48,8 @@ enum class FrameType : uint8_t {
   kProbe = 8,
   kProbeAnswer = 9,
   kGoodbye = 10,
-  kLent = 11,  // only where descriptors are passed (docs/formats/fabric-shm.md)
+  kLent = 11,       // these only where descriptors are passed (docs/formats/fabric-shm.md)
+  kLentAgain = 12,
 };
 
 /// Code of the answer to a loan beside those of refusals: its memory was taken back before it was read.
@@ -56,12 +57,12 @@ constexpr uint16_t kTakenBack = 6;
 
 struct FrameHeader {
   FrameType type = FrameType::kProbe;
-  uint16_t code = 0;    // WRITE_DONE, READ_DONE: a Refusal
+  uint16_t code = 0;    // WRITE_DONE, READ_DONE: a Refusal; LENT, LENT_AGAIN: a place
   uint32_t length = 0;  // of the payload that follows
   uint64_t id = 0;      // of the transfer, counted by its initiator
   uint64_t key = 0;
-  uint64_t offset = 0;  // WRITE, READ, LENT: in the region; READ_DATA: in the transfer
-  uint32_t count = 0;   // READ: bytes asked for; CREDIT: bytes given back; LENT: bytes lent
+  uint64_t offset = 0;  // WRITE, READ, LENT, LENT_AGAIN: in the region; READ_DATA: in the transfer
+  uint32_t count = 0;   // READ: bytes asked for; CREDIT: bytes given back; LENT, LENT_AGAIN: bytes lent
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
 
@@ -69,7 +70,8 @@ struct FrameLimits {
   uint64_t max_message_bytes = 0;
   uint64_t max_transfer_bytes = 0;
   bool borrows = false;  // LENT is understood
-  bool lends = false;    // and kTakenBack
+  uint16_t keeps = 0;    // places that its descriptors are kept in
+  bool lends = false;    // kTakenBack is understood
 };
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;

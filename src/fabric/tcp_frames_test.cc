@@ -143,6 +143,33 @@ TEST(TcpFramesTest, LoansAreUnderstoodOnlyWhereDescriptorsArePassed) {
   EXPECT_EQ(*DecodeHeader(lent, borrower), header);
   EXPECT_FALSE(DecodeHeader(lent, lender).ok());
   EXPECT_FALSE(DecodeHeader(lent, kLimits).ok());
+
+  const Bytes kept = FromHex(
+      "0b 00 03 00 00 00 00 00 07 00 00 00 00 00 00 00 ef cd ab 89 67 45 23 01"
+      "00 10 00 00 00 00 00 00 00 00 01 00 03 cd b9 f3");
+  const Bytes again = FromHex(
+      "0c 00 03 00 00 00 00 00 08 00 00 00 00 00 00 00 ef cd ab 89 67 45 23 01"
+      "00 10 00 00 00 00 00 00 00 00 01 00 3d 31 73 0a");
+  FrameHeader at_place = header;
+  at_place.code = 3;
+  FrameLimits keeper = borrower;
+  keeper.keeps = 3;
+  EXPECT_TRUE(std::ranges::equal(EncodeHeader(at_place), kept));
+  EXPECT_EQ(*DecodeHeader(kept, keeper), at_place);
+  at_place.type = FrameType::kLentAgain;
+  at_place.id = 8;
+  EXPECT_TRUE(std::ranges::equal(EncodeHeader(at_place), again));
+  EXPECT_EQ(*DecodeHeader(again, keeper), at_place);
+  for (const Bytes& placed : {kept, again}) {
+    EXPECT_FALSE(DecodeHeader(placed, borrower).ok());  // it has no places
+    EXPECT_FALSE(DecodeHeader(placed, lender).ok());
+  }
+  keeper.keeps = 2;
+  EXPECT_FALSE(DecodeHeader(kept, keeper).ok());
+  EXPECT_FALSE(DecodeHeader(again, keeper).ok());
+  at_place.code = 0;
+  EXPECT_FALSE(DecodeHeader(EncodeHeader(at_place), keeper).ok());
+
   const FrameHeader too_long{.type = FrameType::kLent, .id = 7, .count = 65537};
   EXPECT_FALSE(DecodeHeader(EncodeHeader(too_long), borrower).ok());
   const FrameHeader with_payload{.type = FrameType::kLent, .length = 1, .id = 7};
