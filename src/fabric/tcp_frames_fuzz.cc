@@ -15,7 +15,7 @@ namespace {
 
 // Of a stream of shm, which understands more than one of tcp.
 constexpr FrameLimits kLimits{
-    .max_message_bytes = 4096, .max_transfer_bytes = 65536, .borrows = true, .lends = true};
+    .max_message_bytes = 4096, .max_transfer_bytes = 65536, .borrows = true, .keeps = 7, .lends = true};
 
 /// Takes what it is given and checks that each frame keeps to the limits and lands whole.
 class CheckingSink final : public FrameSink {
