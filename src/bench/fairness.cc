@@ -3,9 +3,12 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
+
+#include "base/bytes.h"
 
 namespace forebay::bench {
 namespace {
@@ -74,10 +77,14 @@ class WakeupProbe {
 };
 
 std::expected<ModestRun, Error> RunAlone(const LoadSpec& load, const Connector& modest) {
+  Running run(load, modest, false);
+  run.WaitForBegin();
   WakeupProbe probe;
-  auto report = RunLoad(load, modest);
+  run.WaitForEnd();
+  Histogram lateness = probe.Stop();
+  auto report = run.Stop();
   if (!report) return std::unexpected(report.error());
-  return ModestRun{.modest = *std::move(report), .lateness = probe.Stop()};
+  return ModestRun{.modest = *std::move(report), .lateness = lateness};
 }
 
 /// Both at once, for the modest one's duration.
@@ -118,9 +125,16 @@ std::expected<FairnessReport, Error> RunFairness(const FairnessSpec& spec, const
   const auto connect_greedy = [&] { return greedy(spec.greedy_connections); };
   const auto connect_modest = [&] { return modest(spec.modest_connections); };
   const auto connect_single = [&] { return modest(1); };
-  const LoadSpec takes{
-      .object_bytes = spec.object_bytes, .depth = spec.greedy_depth, .duration = std::chrono::hours(24)};
-  LoadSpec asks{.object_bytes = spec.object_bytes, .depth = spec.modest_depth, .duration = spec.duration};
+  // Each load puts its own first, and there are eight loads.
+  const uint64_t objects = std::clamp<uint64_t>(32 * base::kMiB / std::max<uint64_t>(spec.object_bytes, 1), 4, 128);
+  const LoadSpec takes{.object_bytes = spec.object_bytes,
+                       .depth = spec.greedy_depth,
+                       .objects = objects,
+                       .duration = std::chrono::hours(24)};
+  LoadSpec asks{.object_bytes = spec.object_bytes,
+                .depth = spec.modest_depth,
+                .objects = objects,
+                .duration = spec.duration};
   LoadSpec single = asks;
   single.depth = 1;
   FairnessReport report;

@@ -40,7 +40,8 @@ base::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const bas
 }  // namespace
 
 /// One call, from gRPC's first word to its last; deletes itself then. gRPC calls the On... functions one
-/// after the other; between OnReadDone and Finish the call belongs to the reactor's thread.
+/// after the other; between OnReadDone and Finish the call belongs to the reactor's thread. Who takes it off the door's list of
+/// expected requests first, OnReadDone or the watcher on the first lane, finishes it.
 class Door::Call final : public grpc::ServerGenericBidiReactor {
  public:
   Call(Door& door, grpc::GenericCallbackServerContext& context)
@@ -61,8 +62,8 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
 
   /// Its request did not come in time. Ends the read too, which then finds that the call was over.
   void TimeOut() {
-    Finish(ToGrpc(Status::DeadlineExceeded("the call's request did not come within {} s",
-                                           std::chrono::duration_cast<std::chrono::seconds>(kMaxRequestTime).count())));
+    Finish(ToGrpc(Status::Unavailable("the call's request did not come within {} s",
+                                      std::chrono::duration_cast<std::chrono::seconds>(kMaxRequestTime).count())));
   }
 
   void OnReadDone(bool ok) override {

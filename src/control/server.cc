@@ -107,6 +107,7 @@ class ControlServer::Impl {
 
   const std::string& address() const { return address_; }
   uint16_t port() const { return port_; }
+  size_t calls_in_progress() const { return door_.calls_in_progress(); }
 
  private:
   MethodTable AllMethods() {
@@ -138,6 +139,7 @@ ControlServer::~ControlServer() = default;
 
 const std::string& ControlServer::address() const { return impl_->address(); }
 uint16_t ControlServer::port() const { return impl_->port(); }
+size_t ControlServer::calls_in_progress() const { return impl_->calls_in_progress(); }
 void ControlServer::Shutdown(base::Duration grace) { impl_->Shutdown(grace); }
 
 }  // namespace forebay::control

@@ -82,6 +82,8 @@ class ControlServer {
   /// "host:port" really listened on.
   const std::string& address() const;
   uint16_t port() const;
+  /// Those that have one of max_calls places.
+  size_t calls_in_progress() const;
 
   /// Takes no new calls and waits for those in progress; what is not answered after `grace` is cancelled for
   /// its callers. BLOCKS until every store call has ended (they end by their deadlines), so never from a

@@ -166,14 +166,15 @@ class Fetcher {
 }  // namespace
 
 std::vector<BlockPart> PartsOf(const ObjectState& state, uint64_t offset, uint64_t length) {
+  constexpr uint64_t kUsualBlockBytes = 64 * base::kKiB;
   std::vector<BlockPart> parts;
+  parts.reserve(length / kUsualBlockBytes + 2);
   auto piece = std::ranges::upper_bound(state.pieces, offset, {}, &MappedPiece::begin) - 1;
   while (length != 0) {
     const uint8_t shift = state.extents[piece->extent].record.block_shift;
     uint64_t at = piece->offset + (offset - piece->begin);  // in the extent
     uint64_t left = std::min(length, piece->begin + piece->length - offset);
     length -= left;
-    parts.reserve(parts.size() + (left >> shift) + 2);
     while (left != 0) {
       const uint64_t begin = at & ((uint64_t{1} << shift) - 1);
       const uint64_t take = std::min(left, (uint64_t{1} << shift) - begin);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/tier.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -26,21 +27,25 @@ void Tier::LookupRun(const BlockKey& first, std::span<base::Buffer> blocks) {
   base::MutexLock lock(shard.mutex);
   const auto found = shard.runs.find(key);
   if (found == shard.runs.end()) return;
-  Entry* const entries = &found->second->entries[first.block - key.block];
-  for (size_t i = 0; i < blocks.size();) {
-    if (entries[i].block.empty()) {
+  const auto& entries = found->second.entries;
+  const size_t begin = first.block - key.block;
+  const size_t end = std::min(entries.size(), begin + blocks.size());
+  for (size_t i = begin; i < end;) {
+    if (entries[i] == nullptr) {
       ++i;
       continue;
     }
     // Those that were used one after another last time, too, move together.
-    const size_t begin = i;
+    Entry& oldest = *entries[i];
+    Entry* newest = nullptr;
     do {
-      blocks[i] = entries[i].block;
+      newest = entries[i].get();
+      blocks[i - begin] = newest->block;
       ++i;
-    } while (i < blocks.size() && entries[i - 1].newer == &entries[i]);
-    if (shard.newest == &entries[i - 1]) continue;
-    Unlink(shard, entries[begin], entries[i - 1]);
-    Link(shard, entries[begin], entries[i - 1]);
+    } while (i < end && entries[i] != nullptr && newest->newer == entries[i].get());
+    if (shard.newest == newest) continue;
+    Unlink(shard, oldest, *newest);
+    Link(shard, oldest, *newest);
   }
 }
 
@@ -54,14 +59,15 @@ void Tier::Insert(const BlockKey& key, const base::Buffer& block) {
   base::MutexLock lock(shard.mutex);
   // Looked at under the lock: whoever holds inserts empties each shard afterwards.
   if (holds_.load() != 0) return;
-  std::unique_ptr<Run>& place = shard.runs[run];
-  if (place == nullptr) place = std::make_unique<Run>(run);
-  Entry& entry = place->entries[key.block - run.block];
-  if (!entry.block.empty()) return;
+  Run& place = shard.runs[run];
+  const size_t index = key.block - run.block;
+  if (index >= place.entries.size()) place.entries.resize(index + 1);
+  std::unique_ptr<Entry>& entry = place.entries[index];
+  if (entry != nullptr) return;
   block.Freeze();  // many will read it, none writes: movers may keep what they made of it
-  entry.block = block;
-  ++place->held;
-  Link(shard, entry, entry);
+  entry = std::make_unique<Entry>(key, block);
+  ++place.held;
+  Link(shard, *entry, *entry);
   bytes_.fetch_add(footprint, std::memory_order_relaxed);
 }
 
@@ -69,14 +75,15 @@ bool Tier::EvictOne() {
   const size_t first = next_victim_.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < kShards; ++i) {
     Shard& shard = shards_[(first + i) % kShards];
-    base::Buffer victim;  // freed outside of the lock
+    std::unique_ptr<Entry> victim;  // freed outside of the lock
     base::MutexLock lock(shard.mutex);
     if (shard.oldest == nullptr) continue;
-    Entry& entry = *shard.oldest;
-    Unlink(shard, entry, entry);
-    std::swap(victim, entry.block);
-    bytes_.fetch_sub(Footprint(victim), std::memory_order_relaxed);
-    if (--entry.run->held == 0) shard.runs.erase(BlockKey(entry.run->key));
+    const BlockKey key = shard.oldest->key;
+    Unlink(shard, *shard.oldest, *shard.oldest);
+    const auto run = shard.runs.find(RunOf(key));
+    victim = std::move(run->second.entries[key.block - run->first.block]);
+    bytes_.fetch_sub(Footprint(victim->block), std::memory_order_relaxed);
+    if (--run->second.held == 0) shard.runs.erase(run);
     return true;
   }
   return false;

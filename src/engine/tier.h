@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "base/arena.h"
 #include "base/mutex.h"
@@ -52,26 +53,22 @@ class Tier {
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr size_t kShards = 64;
+  static constexpr size_t kShards = 16;
 
-  struct Run;
   struct Entry {
+    const BlockKey key;
     base::Buffer block;
-    Entry* newer = nullptr;  // in the order of use, while there is a block
+    Entry* newer = nullptr;  // in the order of use
     Entry* older = nullptr;
-    Run* run = nullptr;
   };
+  /// As long as its last block asks for: most extents have one.
   struct Run {
-    explicit Run(const BlockKey& run_key) : key(run_key) {
-      for (Entry& entry : entries) entry.run = this;
-    }
-    const BlockKey key;  // of its first block
-    uint32_t held = 0;   // blocks
-    std::array<Entry, kRunBlocks> entries;
+    std::vector<std::unique_ptr<Entry>> entries;  // by block; null: not here
+    uint32_t held = 0;                            // of them, those that are
   };
   struct Shard {
     base::Mutex mutex;
-    std::unordered_map<BlockKey, std::unique_ptr<Run>, BlockKeyHash> runs FB_GUARDED_BY(mutex);  // none is empty
+    std::unordered_map<BlockKey, Run, BlockKeyHash> runs FB_GUARDED_BY(mutex);  // by their first block; none is empty
     Entry* newest FB_GUARDED_BY(mutex) = nullptr;
     Entry* oldest FB_GUARDED_BY(mutex) = nullptr;
   };

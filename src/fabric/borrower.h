@@ -50,6 +50,9 @@ class Borrower {
   /// Nothing is read into region `key` any more. How many loans lost it.
   size_t Withdraw(uint64_t key);
 
+  /// Nothing is kept any more. After Run has ended.
+  void LetGo() { kept_ = KeptDescriptors(); }
+
   size_t size() const { return loans_.size(); }
 
  private:

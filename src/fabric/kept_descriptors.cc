@@ -9,7 +9,7 @@ namespace forebay::fabric {
 
 namespace {
 
-/// Of all connections of this process.
+/// Of all connections of this process, whose descriptors they share: so the count cannot be anybody's.
 std::atomic<size_t> reserved_places{0};
 
 size_t MostPlaces() {

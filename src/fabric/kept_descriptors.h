@@ -22,9 +22,10 @@ class KeptDescriptors {
   KeptDescriptors() = default;
   /// As many as there may be, but at most half of what is left of a quarter of this process's descriptors.
   static KeptDescriptors Reserve();
-  KeptDescriptors(KeptDescriptors&& other) noexcept { *this = std::move(other); }
+  KeptDescriptors(KeptDescriptors&& other) noexcept { places_.swap(other.places_); }
+  /// What was here before is closed with `other`.
   KeptDescriptors& operator=(KeptDescriptors&& other) noexcept {
-    std::swap(places_, other.places_);
+    places_.swap(other.places_);
     return *this;
   }
   ~KeptDescriptors();

@@ -39,14 +39,6 @@ Status Write(const Socket& memory, ByteView bytes, uint64_t at) {
 
 }  // namespace
 
-LentBlock::LentBlock(Socket memory, Socket reading)
-    : number_([] {
-        static std::atomic<uint64_t> last{0};
-        return ++last;
-      }()),
-      memory_(std::move(memory)),
-      reading_(std::move(reading)) {}
-
 // Shortening is what the seals leave to us.
 LentBlock::~LentBlock() { (void)!ftruncate(memory_.fd(), 0); }
 
@@ -93,7 +85,7 @@ rt::Task<LentBlocks::Filled> LentBlocks::Fill(rt::Reactor& reactor, std::span<co
     }
   }
   FB_CO_ASSIGN(Socket reading, SealLentMemory(memory));
-  co_return std::make_shared<const LentBlock>(std::move(memory), std::move(reading));
+  co_return std::make_shared<const LentBlock>(++last_number_, std::move(memory), std::move(reading));
 }
 
 /// One takes 0.2 ms; some 10 ms when a virtual machine never touched that memory before, as small ones would together.

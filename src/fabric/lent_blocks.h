@@ -40,14 +40,15 @@ struct LentBlocksOptions {
 /// Filled memory. Taken back from whoever reads it when this is destroyed.
 class LentBlock {
  public:
-  LentBlock(Socket memory, Socket reading);
+  LentBlock(uint64_t number, Socket memory, Socket reading)
+      : number_(number), memory_(std::move(memory)), reading_(std::move(reading)) {}
   ~LentBlock();
   LentBlock(const LentBlock&) = delete;
   LentBlock& operator=(const LentBlock&) = delete;
 
   /// For peers.
   int descriptor() const { return reading_.fd(); }
-  /// Of no other block of this process, ever.
+  /// Of no other block of the same LentBlocks, ever; not 0.
   uint64_t number() const { return number_; }
 
  private:
@@ -119,6 +120,7 @@ class LentBlocks {
   std::unordered_set<size_t> sent_ FB_GUARDED_BY(mutex_);  // hashes of what was sent of late
   std::unordered_set<size_t> sent_before_ FB_GUARDED_BY(mutex_);
   base::TimePoint rests_until_ FB_GUARDED_BY(mutex_){};
+  std::atomic<uint64_t> last_number_{0};
   std::atomic<base::TimePoint> small_pages_until_{base::TimePoint{}};
 };
 

@@ -292,6 +292,7 @@ rt::Task<void> StreamConnection::SendLoop() {
 
 rt::Task<void> StreamConnection::BorrowLoop() {
   const Status status = co_await borrower_.Run(life_);
+  borrower_.LetGo();
   if (!status.ok()) Break(Status::Unavailable("{}", status.message()));
 }
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/codec.h"
-#include "base/random.h"
 #include "meta/rocks_manifest_check.h"
 #include "meta/rocks_meta_store.h"
 #include "meta/rocks_options.h"

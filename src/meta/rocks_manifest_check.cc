@@ -91,7 +91,8 @@ class ManifestCheckFileSystem final : public rocksdb::FileSystemWrapper {
     const std::string directory(DirectoryOf(to));
     status = WriteNote(directory, name, options, debug);
     if (status.ok()) status = target()->RenameFile(from, to, options, debug);
-    if (status.ok()) RemoveOtherNotes(directory, name, options, debug);
+    // The old manifest is done with once that is durable, and so is its note. RocksDB syncs the names itself.
+    if (status.ok() && SyncNames(directory, options, debug).ok()) RemoveOtherNotes(directory, name, options, debug);
     return status;
   }
 
@@ -100,9 +101,8 @@ class ManifestCheckFileSystem final : public rocksdb::FileSystemWrapper {
     uint64_t size = 0;
     IOStatus status = target()->GetFileSize(path, options.io_options, &size, debug);
     if (!status.ok()) return status;
-    std::string note;
-    status = ReadSmallFile(path + std::string(kNoteSuffix), options, &note, debug);
-    if (!status.ok() && !status.IsNotFound() && !status.IsPathNotFound()) return status;
+    std::string note;  // one that cannot be read is as good as none
+    ReadSmallFile(path + std::string(kNoteSuffix), options, &note, debug).PermitUncheckedError();
     std::unique_ptr<rocksdb::FSRandomAccessFile> file;
     status = target()->NewRandomAccessFile(path, options, &file, debug);
     if (!status.ok()) return status;
@@ -144,10 +144,13 @@ class ManifestCheckFileSystem final : public rocksdb::FileSystemWrapper {
     if (status.ok()) status = file->Append(EncodeDurableNote(name, size), options, debug);
     if (status.ok()) status = file->Sync(options, debug);
     if (status.ok()) status = file->Close(options, debug);
+    return status.ok() ? SyncNames(directory, options, debug) : status;
+  }
+
+  IOStatus SyncNames(const std::string& directory, const IOOptions& options, IODebugContext* debug) {
     std::unique_ptr<rocksdb::FSDirectory> names;
-    if (status.ok()) status = target()->NewDirectory(directory, options, &names, debug);
-    if (status.ok()) status = names->Fsync(options, debug);
-    return status;
+    IOStatus status = target()->NewDirectory(directory, options, &names, debug);
+    return status.ok() ? names->Fsync(options, debug) : status;
   }
 
   /// A note that stays is of no harm.
