@@ -34,7 +34,9 @@ if(FOREBAY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   mark_as_advanced(FOREBAY_CCACHE_PROGRAM)
   if(FOREBAY_CCACHE_PROGRAM)
     set(CMAKE_C_COMPILER_LAUNCHER "${FOREBAY_CCACHE_PROGRAM}")
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${FOREBAY_CCACHE_PROGRAM}")
+    # With precompiled headers it must be told that times and macros in them do not matter; they have none.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${FOREBAY_CCACHE_PROGRAM}")
   endif()
 endif()
 
