@@ -40,7 +40,8 @@ if(FOREBAY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
-add_compile_options(-fno-omit-frame-pointer -fdiagnostics-color=auto)
+# -pthread everywhere, since gRPC's targets ask for it and precompiled headers have to agree.
+add_compile_options(-pthread -fno-omit-frame-pointer -fdiagnostics-color=auto)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   # SSE4.2 and its CRC instruction: every x86 server since 2010. Wider code is chosen at run time.
   add_compile_options(-march=x86-64-v2)
