@@ -34,7 +34,7 @@ fs::path Scratch() {
   return FastScratch() / fmt::format("forebay-crash-{}", ::getpid());
 }
 
-std::string ReadFile(const fs::path& path) {
+std::string ContentOrNone(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream out;
   out << in.rdbuf();
@@ -76,7 +76,7 @@ class CrashFileSystemTest : public ::testing::Test {
   void Delete(const std::string& name) { ASSERT_TRUE(system()->DeleteFile(Path(name), {}, nullptr).ok()); }
   void Crash(FileCrashMode mode) { ASSERT_TRUE(crash_->Crash(random_, mode).ok()); }
   std::string Path(const std::string& name) const { return (directory_ / name).string(); }
-  std::string Content(const std::string& name) const { return ReadFile(directory_ / name); }
+  std::string Content(const std::string& name) const { return ContentOrNone(directory_ / name); }
   rocksdb::FileSystem* system() { return crash_->file_system().get(); }
 
   const fs::path directory_ = Scratch() / "dir";

@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -27,16 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kSector = 512;
-
-std::string ReadFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return std::move(out).str();
-}
-void WriteFile(const fs::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-}
 
 /// Where the records of a manifest of one block begin, and where the last one ends.
 std::vector<size_t> Boundaries(const std::string& manifest) {

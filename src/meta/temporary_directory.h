@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tests of metadata keep their files. TemporaryDirectory: a fresh directory below TMPDIR for one test,
-// removed with it. Immutable after construction.
+// Where tests of metadata keep their files, and whole files read and written. TemporaryDirectory: a fresh
+// directory below TMPDIR for one test, removed with it. Immutable after construction.
 #pragma once
 
 #include <unistd.h>
@@ -8,8 +8,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 
@@ -24,6 +27,16 @@ inline std::filesystem::path FastScratch() {
   const std::filesystem::space_info space = std::filesystem::space(memory, error);
   const bool fits = !error && space.available >= kRoomBytes && ::access(memory, W_OK) == 0;
   return fits ? memory : std::filesystem::temp_directory_path();
+}
+
+inline std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return std::move(out).str();
+}
+inline void WriteFile(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
 class TemporaryDirectory {
