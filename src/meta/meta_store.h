@@ -43,7 +43,7 @@ class View {
   /// The value, nothing when there is none, or an error (DataLoss for a damaged table).
   virtual Result<std::optional<std::string>> Get(Family family, std::string_view key) = 0;
   /// The first entry with key >= `from` and key < `end` (empty = no bound), as {key, value}. In kObjects, bounds that
-  /// agree in all but their last 8 bytes ask for the versions of one object and are the cheap case.
+  /// agree but for their last 8 bytes, which are all 00 and all ff, ask for the versions of one object: the cheap case.
   virtual Result<std::optional<std::pair<std::string, std::string>>> First(Family family, std::string_view from,
                                                                            std::string_view end) = 0;
 };

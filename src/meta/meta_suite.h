@@ -184,6 +184,23 @@ TEST_P(MetaSuite, FirstLooksThroughTheGroup) {
             (std::vector<std::string>{"p2=new", "none", "p5=changed", "none", "p2=new", "none", "p2=new"}));
 }
 
+TEST_P(MetaSuite, FirstFindsWhatIsUnderAPrefixOfAnyLength) {
+  // Nine bytes: the bounds of the prefix agree but for their last eight, like those of the versions of one object.
+  for (const char* key : {"a-prefix1/xVERSION3", "a-prefix3/yVERSION5"})
+    ASSERT_TRUE(Commit(PutOne(Family::kObjects, key, key)).ok());
+  Open(store_->last_commit());
+  std::vector<std::string> seen;
+  ASSERT_TRUE(Commit(Do([&](View& view, Batch&) {
+                for (const auto& [from, end] : {std::pair("a-prefix1", "a-prefix2"), {"a-prefix2", "a-prefix3"}, {"a-prefix2", "a-prefix4"},
+                                                {"a-prefix1/x", "a-prefix1/y"}}) {
+                  FB_ASSIGN(const auto first, view.First(Family::kObjects, from, end));
+                  seen.push_back(first ? first->first : "none");
+                }
+                return Status();
+              })).ok());
+  EXPECT_EQ(seen, (std::vector<std::string>{"a-prefix1/xVERSION3", "none", "a-prefix3/yVERSION5", "a-prefix1/xVERSION3"}));
+}
+
 TEST_P(MetaSuite, FirstFindsTheVersionsOfOneObjectOnly) {
   for (const char* key : {"a/xVERSION3", "a/xVERSION5", "a/yVERSION1"})
     ASSERT_TRUE(Commit(PutOne(Family::kObjects, key, key)).ok());

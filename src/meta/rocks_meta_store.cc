@@ -46,6 +46,14 @@ class RocksScan final : public Scan {
   std::unique_ptr<rocksdb::Iterator> iterator_;
 };
 
+/// Whether the bounds are those of all versions of one object. Those of a prefix can agree in their beginning too.
+bool AreAllVersions(std::string_view from, std::string_view end) {
+  if (from.size() != end.size() || from.size() <= kVersionBytes) return false;
+  const size_t name = from.size() - kVersionBytes;
+  return from.substr(0, name) == end.substr(0, name) && from.substr(name) == std::string_view("\0\0\0\0\0\0\0\0", 8) &&
+         end.substr(name) == "\xff\xff\xff\xff\xff\xff\xff\xff";
+}
+
 /// Makes the directory and its name durable.
 Status MakeDirectory(rocksdb::FileSystem& file_system, const std::string& path) {
   const rocksdb::IOOptions io;
@@ -165,8 +173,7 @@ Result<std::optional<std::pair<std::string, std::string>>> RocksMetaStore::First
   const rocksdb::Slice end_slice = ToSlice(end);
   if (!end.empty()) options.iterate_upper_bound = &end_slice;
   // The versions of one object: tables whose filter does not know the object are not read.
-  const bool one_object = family == Family::kObjects && from.size() == end.size() && from.size() > kVersionBytes &&
-                          from.substr(0, from.size() - kVersionBytes) == end.substr(0, end.size() - kVersionBytes);
+  const bool one_object = family == Family::kObjects && AreAllVersions(from, end);
   options.total_order_seek = !one_object;
   options.prefix_same_as_start = one_object;
   const std::unique_ptr<rocksdb::Iterator> iterator(database_->db->NewIterator(options, database_->Handle(family)));
