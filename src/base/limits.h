@@ -23,6 +23,10 @@ constexpr size_t kMaxETagBytes = 64;
 constexpr uint64_t kMaxObjectBytes = 5 * kGiB * 1024;
 /// Entries of one page of a listing.
 constexpr uint32_t kMaxListPage = 1000;
+/// Objects that one compose call takes from.
+constexpr size_t kMaxSources = 10'000;
+/// Objects that one rename of a prefix moves: all of them are one commit.
+constexpr size_t kMaxRenamed = 100'000;
 /// Items of one batch request.
 constexpr uint32_t kMaxBatchItems = 256;
 /// A control message on the data plane (header, body and inline payload).

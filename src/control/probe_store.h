@@ -76,6 +76,22 @@ class ProbeStore final : public store::ObjectStore {
                                                              store::PutOptions options) override {
     return inner_.Put(context, std::move(bucket), std::move(key), std::move(options));
   }
+  rt::Task<Result<store::ObjectInfo>> Compose(const store::Context& context, std::string bucket, std::string key,
+                                              std::vector<store::Source> sources,
+                                              store::PutOptions options) override {
+    co_await Note(context, options.condition);
+    co_return co_await inner_.Compose(context, std::move(bucket), std::move(key), std::move(sources), std::move(options));
+  }
+  rt::Task<Status> Rename(const store::Context& context, std::string bucket, std::string from, std::string to,
+                          store::RenameOptions options) override {
+    co_await Note(context, options.source);
+    co_return co_await inner_.Rename(context, std::move(bucket), std::move(from), std::move(to), std::move(options));
+  }
+  rt::Task<Result<uint64_t>> RenamePrefix(const store::Context& context, std::string bucket, std::string from,
+                                          std::string to) override {
+    co_await Note(context);
+    co_return co_await inner_.RenamePrefix(context, std::move(bucket), std::move(from), std::move(to));
+  }
   rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Open(const store::Context& context,
                                                               std::string bucket, std::string key,
                                                               store::Condition condition) override {

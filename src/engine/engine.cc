@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "engine/compose.h"
 #include "engine/loader.h"
 #include "engine/operations.h"
 #include "engine/reader.h"
@@ -24,8 +25,8 @@ using meta::Family;
 /// A put of so much is looked for before its content comes: to move that twice costs more than to look.
 constexpr uint64_t kLookBeforeBytes = 64 * base::kKiB;
 
-/// The first transaction of a store, and of one from before the accounts of tenants: binds the metadata to
-/// the devices. The accounts' rows go with it.
+/// The first transaction of a store, and of one that an older program wrote: binds the metadata to the devices, and
+/// says that this program has written. The accounts' rows, when there were none, go with it.
 class IdentityTransaction final : public meta::Transaction {
  public:
   explicit IdentityTransaction(const Uuid& store) : store_(store) {}
@@ -70,8 +71,8 @@ Status LoadCounters(meta::MetaStore& meta, GroupCommit& commits) {
   return {};
 }
 
-/// NotFound when the metadata is empty: a new store.
-Status CheckIdentity(meta::MetaStore& meta, const Uuid& store) {
+/// Gives whether it is of the format that this program writes. NotFound when the metadata is empty: a new store.
+Result<bool> CheckIdentity(meta::MetaStore& meta, const Uuid& store) {
   FB_ASSIGN(const std::optional<std::string> row, meta.Get(Family::kSystem, kIdentityKey));
   if (!row) {
     const std::unique_ptr<meta::Scan> scan = meta.NewScan(Family::kObjects, {});
@@ -81,11 +82,11 @@ Status CheckIdentity(meta::MetaStore& meta, const Uuid& store) {
       return Status::DataLoss("the metadata holds objects but does not say of which store: run forebay fsck");
     return Status::NotFound("the metadata is empty");
   }
-  FB_ASSIGN(const Uuid found, DecodeIdentity(*row));
-  if (found == store) return {};
+  FB_ASSIGN(const Identity found, DecodeIdentity(*row));
+  if (found.store == store) return found.current;
   return Status::FailedPrecondition(
       "the metadata belongs to store {}, the data devices to store {}: put together what belongs together",
-      found.ToString(), store.ToString());
+      found.store.ToString(), store.ToString());
 }
 
 }  // namespace
@@ -143,8 +144,9 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_ASSIGN(core->commits, GroupCommit::Create(*devices, store, witness, *parts.clock, *parts.log));
   FB_CO_ASSIGN(core->meta, parts.open_meta(witness.commit, *core->commits));
 
-  const Status identity = CheckIdentity(*core->meta, store);
-  if (!identity.ok() && (identity.code() != Code::kNotFound || witness.commit != 0)) co_return identity;
+  const Result<bool> identity = CheckIdentity(*core->meta, store);
+  if (!identity.ok() && (identity.error().code() != Code::kNotFound || witness.commit != 0))
+    co_return identity.error();
   FB_CO_TRY(LoadCounters(*core->meta, *core->commits));
   FB_CO_TRY(LoadBuckets(*core->meta, core->buckets));
   FB_CO_TRY(LoadFreeSpace(*core->meta, core->allocator));
@@ -152,7 +154,7 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_TRY(core->operations.Load(*core->meta));
   // From here on the last commit is witnessed, whatever happens to the log. No commit is in progress yet.
   FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
-  if (!identity.ok() || core->commits->tenants().changed())
+  if (!identity.value_or(false) || core->commits->tenants().changed())
     FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
   core->pool = std::make_unique<rt::ThreadPool>(core->lookup_threads, "fb-lookup");
   co_return std::unique_ptr<Engine>(new Engine(std::move(devices), std::move(core)));
@@ -207,18 +209,6 @@ rt::Task<Result<std::vector<store::BucketInfo>>> Engine::ListBuckets(const store
 
 // ---- objects ----
 
-rt::Task<Result<ObjectStatePtr>> Engine::Find(const store::Context& context, uint64_t bucket,
-                                              const std::string& key) {
-  ObjectCache::Found found = core_->cache.Lookup(bucket, key);
-  if (found.state != nullptr) co_return std::move(found.state);
-  Core& core = *core_;
-  FB_CO_ASSIGN(ObjectStatePtr state, co_await rt::Offload(context.reactor, *core.pool, [&core, bucket, key] {
-                 return LoadObject(*core.meta, core.devices, bucket, key);
-               }));
-  if (state != nullptr) core.cache.Insert(state, found.generation);
-  co_return state;
-}
-
 rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store::Context& context,
                                                                     std::string bucket, std::string key,
                                                                     store::Condition condition) {
@@ -226,7 +216,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store:
   FB_CO_TRY(base::CheckKey(key));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   EpochSet::Guard guard = core_->epochs.Enter();  // before the lookup: what it finds stays readable
-  Result<ObjectStatePtr> state = co_await Find(context, id, key);
+  Result<ObjectStatePtr> state = co_await FindObject(*core_, context, id, key);
   if (!state.ok()) co_return state.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
   if (*state == nullptr) co_return store::NoSuchObject(bucket, key);
   FB_CO_TRY(store::CheckCondition(condition, (*state)->info.etag, bucket, key));
@@ -313,6 +303,69 @@ rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::
       std::make_unique<Writer>(*core_, context.reactor, operation, bucket, 0, key, store::PutOptions{});
   co_return std::make_unique<store::ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
                                                     std::move(bucket), std::move(key), std::move(options));
+}
+
+rt::Task<Result<store::ObjectInfo>> Engine::Compose(const store::Context& context, std::string bucket, std::string key,
+                                                    std::vector<store::Source> sources, store::PutOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "compose"));
+  FB_CO_TRY(store::CheckPut(key, options));
+  FB_CO_TRY(store::CheckSources(sources));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation =
+      store::ComposeOperation(context, bucket, key, sources, options, operation_time_ms());
+  ComposeRequest request{.bucket_name = std::move(bucket), .bucket = 0, .key = std::move(key),
+                         .sources = std::move(sources), .source_buckets = {}, .options = std::move(options)};
+  const Status refused = co_await CheckCompose(context, &request);
+  FB_CO_ASSIGN(const std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, refused, true));
+  if (earlier) co_return store::ResultOfPut(*earlier, request.key, request.options.metadata);
+  co_return co_await ComposeObject(*core_, context, operation, std::move(request));
+}
+
+rt::Task<Status> Engine::CheckCompose(const store::Context& context, ComposeRequest* request) {
+  FB_CO_ASSIGN(request->bucket,
+               co_await CheckPut(context, request->bucket_name, request->key,
+                                 {.condition = request->options.condition}));
+  for (const store::Source& source : request->sources) {
+    FB_CO_ASSIGN(const uint64_t id, FindBucket(context, source.bucket));
+    request->source_buckets.push_back(id);
+  }
+  co_return Status();
+}
+
+rt::Task<Status> Engine::Rename(const store::Context& context, std::string bucket, std::string from, std::string to,
+                                store::RenameOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "rename"));
+  FB_CO_TRY(store::CheckRename(from, to, options));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::RenameOperation(context, bucket, from, to, options, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  co_return co_await CommitOnce(*core_, context, operation,
+                                id.ok() ? MakeRename(*core_, std::move(bucket), *id, std::move(from), std::move(to),
+                                                     std::move(options))
+                                        : MakeRefusal(id.error()));
+}
+
+rt::Task<Result<uint64_t>> Engine::RenamePrefix(const store::Context& context, std::string bucket, std::string from,
+                                                std::string to) {
+  FB_CO_TRY(store::CheckDeadline(context, "rename"));
+  FB_CO_TRY(store::CheckRenamePrefix(from, to));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::RenamePrefixOperation(context, bucket, from, to, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  // Shared with the commit, which goes on when the deadline comes first.
+  auto renamed = std::make_shared<store::ObjectInfo>();
+  FB_CO_ASSIGN(const auto earlier,
+               co_await CommitOnce(*core_, context, operation,
+                                   id.ok() ? MakeRenamePrefix(*core_, std::move(bucket), *id, std::move(from),
+                                                              std::move(to), renamed)
+                                           : MakeRefusal(id.error()),
+                                   renamed));
+  co_return earlier ? earlier->version : renamed->version;
 }
 
 rt::Task<Result<store::ListPage>> Engine::List(const store::Context& context, std::string bucket,

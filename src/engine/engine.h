@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/compose.h"
 #include "engine/core.h"
 #include "store/object_store.h"
 
@@ -70,6 +71,12 @@ class Engine final : public store::ObjectStore {
   rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Put(const store::Context& context,
                                                              std::string bucket, std::string key,
                                                              store::PutOptions options) override;
+  rt::Task<Result<store::ObjectInfo>> Compose(const store::Context& context, std::string bucket, std::string key,
+                                              std::vector<store::Source> sources, store::PutOptions options) override;
+  rt::Task<Status> Rename(const store::Context& context, std::string bucket, std::string from, std::string to,
+                          store::RenameOptions options) override;
+  rt::Task<Result<uint64_t>> RenamePrefix(const store::Context& context, std::string bucket, std::string from,
+                                          std::string to) override;
   rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Open(const store::Context& context,
                                                               std::string bucket, std::string key,
                                                               store::Condition condition) override;
@@ -97,12 +104,11 @@ class Engine final : public store::ObjectStore {
       : devices_(std::move(devices)), core_(std::move(core)) {}
 
   Result<uint64_t> FindBucket(const store::Context& context, const std::string& name) const;
-  /// Null when there is no such object.
-  rt::Task<Result<ObjectStatePtr>> Find(const store::Context& context, uint64_t bucket,
-                                        const std::string& key);
   /// Whether a put could take place as things are; the number of its bucket.
   rt::Task<Result<uint64_t>> CheckPut(const store::Context& context, const std::string& bucket,
                                       const std::string& key, const store::PutOptions& options);
+  /// The same of a compose, and its buckets' numbers.
+  rt::Task<Status> CheckCompose(const store::Context& context, ComposeRequest* request);
   rt::Task<Status> CheckPutQuota(const store::Context& context, const std::string& bucket_name,
                                  uint64_t bucket, const std::string& key, uint64_t size_bytes);
   rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name,

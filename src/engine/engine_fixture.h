@@ -18,6 +18,7 @@
 #include "device/aligned_bytes.h"
 #include "device/memory_device.h"
 #include "engine/engine.h"
+#include "engine/fsck.h"
 #include "engine/superblock.h"
 #include "meta/memory_meta_store.h"
 #include "rt/reactor.h"
@@ -119,6 +120,16 @@ class TwinStore {
     Close();
     const Status opened = TryOpen();
     ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+
+  /// What fsck says of the twins, while the engine is closed.
+  FsckReport Fsck(bool verify_data = false) {
+    std::vector<std::unique_ptr<device::Device>> lent;
+    for (size_t i = 0; i < disks_.size(); ++i)
+      lent.push_back(std::make_unique<LentDevice>(*disks_[i], *faults_[i]));
+    Devices devices(std::move(lent));
+    const auto meta = *meta::MemoryMetaStore::Open(media_, 0, nullptr);
+    return *Run(CheckStore(*reactor_, devices, *meta, {.verify_data = verify_data}));
   }
 
   template <typename T>

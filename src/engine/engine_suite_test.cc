@@ -10,8 +10,19 @@
 namespace forebay::store {
 namespace {
 
+/// Whatever a test did, the store is whole.
+void ExpectClean(const Result<engine::FsckReport>& report) {
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  for (const std::string& error : report->errors) ADD_FAILURE() << "fsck: " << error;
+}
+
 class TwinFixture final : public StoreFixture {
  public:
+  ~TwinFixture() override {
+    twins_.Close();
+    ExpectClean(twins_.Fsck(true));
+  }
+
   ObjectStore& store() override { return twins_.engine(); }
   rt::Reactor& reactor() override { return twins_.reactor(); }
   bool Reopen() override {
@@ -28,7 +39,10 @@ class DirectoryFixture final : public StoreFixture {
   DirectoryFixture() {
     Keep(engine::StoreDirectory::Create(path(), {.size_bytes = 256 * base::kMiB}, environment(), {}));
   }
-  ~DirectoryFixture() override { Close(); }
+  ~DirectoryFixture() override {
+    Close();
+    ExpectClean(engine::StoreDirectory::Check(path(), {}, environment()));
+  }
 
   ObjectStore& store() override { return store_->engine(); }
   rt::Reactor& reactor() override { return *reactor_; }

@@ -36,7 +36,7 @@ class Checker {
     CheckReferences();
     CheckOverlaps();
     FB_CO_TRY(CheckFreeSpace());
-    FB_CO_TRY(CheckNumbered(Family::kInline, "inline content", inline_versions_));
+    FB_CO_TRY(CheckNumbered(Family::kInline, "inline content", inline_contents_));
     FB_CO_TRY(CheckMapRows());
     FB_CO_TRY(CheckOperations());
     FB_CO_TRY(CheckTenants());
@@ -99,8 +99,8 @@ class Checker {
   std::map<uint64_t, TenantId> owners_;              // of buckets, by id
   TenantUsages usages_;                              // as counted here, without quotas
   std::vector<Extent> extents_;                      // ascending by id
-  std::vector<uint64_t> inline_versions_;            // of objects
-  std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented versions
+  std::vector<uint64_t> inline_contents_;            // of objects
+  std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented contents
   std::map<std::pair<uint32_t, uint32_t>, GroupBitmap>
       used_;  // by device and group: the union of all extents
 };
@@ -126,10 +126,10 @@ Status Checker::CheckCounters() {
   FB_ASSIGN(const std::optional<std::string> identity, meta_.Get(Family::kSystem, kIdentityKey));
   if (!identity) {
     Error("the metadata does not say of which store it is");
-  } else if (const Result<Uuid> id = DecodeIdentity(*identity); !id.ok()) {
-    Error(id.error());
-  } else if (store_ && *id != *store_) {
-    Error("the metadata belongs to store {}, the devices to store {}", id->ToString(), store_->ToString());
+  } else if (const Result<Identity> found = DecodeIdentity(*identity); !found.ok()) {
+    Error(found.error());
+  } else if (store_ && found->store != *store_) {
+    Error("the metadata belongs to store {}, the devices to store {}", found->store.ToString(), store_->ToString());
   }
   FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kCountersKey));
   if (!row) return {};
@@ -254,8 +254,9 @@ void Checker::CountObject(uint64_t bucket, uint64_t size_bytes) {
 }
 
 Status Checker::CheckInline(const std::string& name, const NewestVersion& version) {
-  inline_versions_.push_back(version.version);
-  FB_ASSIGN(const std::optional<std::string> content, meta_.Get(Family::kInline, NumberKey(version.version)));
+  inline_contents_.push_back(version.record.content);
+  FB_ASSIGN(const std::optional<std::string> content,
+            meta_.Get(Family::kInline, NumberKey(version.record.content)));
   if (!content) {
     Error("object `{}` has no content: its row is missing", name);
   } else if (content->size() != version.record.size_bytes ||
@@ -268,10 +269,11 @@ Status Checker::CheckInline(const std::string& name, const NewestVersion& versio
 Result<std::vector<Piece>> Checker::PiecesOf(const NewestVersion& version) {
   if (version.record.storage == Storage::kMap) return version.record.pieces;
   const uint64_t count = SegmentCount(version.record.size_bytes);
-  segments_.emplace(version.version, count);
+  if (!segments_.emplace(version.record.content, count).second)
+    return Status::DataLoss("another object has the same map, content {}", version.record.content);
   std::vector<Piece> pieces;
   for (uint64_t segment = 0; segment < count; ++segment) {
-    const std::string key = SegmentKey(version.version, static_cast<uint32_t>(segment));
+    const std::string key = SegmentKey(version.record.content, static_cast<uint32_t>(segment));
     FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kMaps, key));
     if (!row) return Status::DataLoss("segment {} of its map is missing", segment);
     FB_ASSIGN(const std::vector<Piece> part,
@@ -351,11 +353,13 @@ Status Checker::CheckFreeSpace() {
 
 Status Checker::CheckNumbered(Family family, std::string_view what, std::vector<uint64_t>& expected) {
   std::ranges::sort(expected);
+  if (const auto twice = std::ranges::adjacent_find(expected); twice != expected.end())
+    Error("{} of content {} is that of two objects", what, *twice);
   return ForEach(family, [&](std::string_view key, std::string_view /*value*/) {
     const Result<uint64_t> number = DecodeNumberKey(key);
     if (!number.ok()) return Error(number.error());
     if (!std::ranges::binary_search(expected, *number))
-      Error("{} of version {} is left over: no object has it", what, *number);
+      Error("{} of content {} is left over: no object has it", what, *number);
   });
 }
 
@@ -363,9 +367,9 @@ Status Checker::CheckMapRows() {
   return ForEach(Family::kMaps, [&](std::string_view key, std::string_view /*value*/) {
     const Result<SegmentName> name = DecodeSegmentKey(key);
     if (!name.ok()) return Error(name.error());
-    const auto found = segments_.find(name->version);
+    const auto found = segments_.find(name->content);
     if (found == segments_.end() || name->segment >= found->second)
-      Error("map row {} of version {} is left over: no object has it", name->segment, name->version);
+      Error("map row {} of content {} is left over: no object has it", name->segment, name->content);
   });
 }
 

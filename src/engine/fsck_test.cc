@@ -25,13 +25,7 @@ class FsckTest : public testing::Test {
     twins_.Close();
   }
 
-  FsckReport Check(bool verify_data = false) {
-    std::vector<std::unique_ptr<device::Device>> lent;
-    lent.push_back(std::make_unique<LentDevice>(twins_.disk(), twins_.faults()));
-    Devices devices(std::move(lent));
-    const auto meta = *meta::MemoryMetaStore::Open(twins_.media(), 0, nullptr);
-    return *twins_.Run(CheckStore(twins_.reactor(), devices, *meta, {.verify_data = verify_data}));
-  }
+  FsckReport Check(bool verify_data = false) { return twins_.Fsck(verify_data); }
   /// The single error, or all of them.
   std::string Errors(bool verify_data = false) {
     std::string all;
@@ -154,8 +148,8 @@ TEST_F(FsckTest, FindsRowsThatAreLeftOver) {
   const std::string map = SegmentKey(77, 0);
   Set(Family::kMaps, map, EncodePieces(map, {}));
   EXPECT_EQ(Errors(),
-            "inline content of version 77 is left over: no object has it\n"
-            "map row 0 of version 77 is left over: no object has it\n");
+            "inline content of content 77 is left over: no object has it\n"
+            "map row 0 of content 77 is left over: no object has it\n");
 }
 
 TEST_F(FsckTest, FindsAMissingSegment) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "engine/core.h"
 #include "engine/superblock.h"
 #include "store/listing.h"
 
@@ -27,7 +28,7 @@ Result<std::vector<Piece>> LoadPieces(meta::MetaStore& meta, const NewestVersion
   if (newest.record.storage == Storage::kMap) return newest.record.pieces;
   std::vector<Piece> pieces;
   for (uint64_t segment = 0; segment < SegmentCount(newest.record.size_bytes); ++segment) {
-    const std::string key = SegmentKey(newest.version, static_cast<uint32_t>(segment));
+    const std::string key = SegmentKey(newest.record.content, static_cast<uint32_t>(segment));
     FB_ASSIGN(const std::string row,
               GetRow(meta, meta::Family::kMaps, key, fmt::format("segment {} of the map", segment)));
     FB_ASSIGN(const std::vector<Piece> part,
@@ -60,7 +61,7 @@ Result<ObjectStatePtr> Resolve(meta::MetaStore& meta, const Devices& devices, ui
   state->info = InfoOf(key, newest.version, newest.record);
   if (newest.record.storage == Storage::kInline) {
     FB_ASSIGN(state->inline_content,
-              GetRow(meta, meta::Family::kInline, NumberKey(newest.version), "its content"));
+              GetRow(meta, meta::Family::kInline, NumberKey(newest.record.content), "its content"));
     if (state->inline_content.size() != newest.record.size_bytes ||
         base::Crc32c(AsBytes(state->inline_content)) != newest.record.crc32c)
       return Status::DataLoss(
@@ -165,6 +166,17 @@ Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices,
   }
   return Status::Aborted("object `{}` was replaced {} times while it was being opened: try again", key,
                          kLoadAttempts);
+}
+
+rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& context, uint64_t bucket,
+                                            const std::string& key) {
+  ObjectCache::Found found = core.cache.Lookup(bucket, key);
+  if (found.state != nullptr) co_return std::move(found.state);
+  FB_CO_ASSIGN(ObjectStatePtr state, co_await rt::Offload(context.reactor, *core.pool, [&core, bucket, key] {
+                 return LoadObject(*core.meta, core.devices, bucket, key);
+               }));
+  if (state != nullptr) core.cache.Insert(state, found.generation);
+  co_return state;
 }
 
 Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces) {

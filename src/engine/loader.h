@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading objects out of the metadata: the newest version of a key, its content map resolved, a page of a
-// listing. These calls may block on the disk: they run on the engine's thread pool. Thread-safe: functions
+// listing. All but FindObject may block on the disk: they run on the engine's thread pool. Thread-safe: functions
 // over a thread-safe store. Errors are DataLoss that names the row, and the store's own.
 #pragma once
 
@@ -14,9 +14,12 @@
 #include "engine/object_state.h"
 #include "engine/rows.h"
 #include "meta/meta_store.h"
+#include "rt/task.h"
 #include "store/object_store.h"
 
 namespace forebay::engine {
+
+struct Core;
 
 struct NewestVersion {
   uint64_t version = 0;
@@ -34,6 +37,11 @@ Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t 
 /// inside of the devices and to hold what is referred to.
 Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
                                   const std::string& key);
+
+/// The current version, from the cache or from the metadata by way of a lookup thread; null when there is none. The
+/// caller has entered an epoch before.
+rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& context, uint64_t bucket,
+                                            const std::string& key);
 
 /// Appends `pieces` to the map of `state`, whose extents are complete already. DataLoss when they do not fit.
 Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces);

@@ -12,10 +12,10 @@ namespace forebay::engine {
 namespace {
 
 constexpr uint8_t kHasContent = 1;
-constexpr uint8_t kStored = 2;  // a put that took place
+constexpr uint8_t kStored = 2;  // it took place and gave something
 
 bool IsStored(const store::OperationRecord& record) {
-  return record.kind == store::OperationKind::kPut && record.refusal.ok();
+  return store::HasResult(record.kind) && record.refusal.ok();
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ Result<store::OperationRecord> DecodeOperation(std::string_view row_key, std::st
     if (record.etag.empty()) record.etag = store::DefaultETag(record.version, record.content->crc32c);
   }
   const bool sane = kind >= static_cast<uint8_t>(store::OperationKind::kPut) &&
-                    kind <= static_cast<uint8_t>(store::OperationKind::kDeleteBucket) &&
+                    kind <= static_cast<uint8_t>(store::kLastOperationKind) &&
                     (flags & ~(kHasContent | kStored)) == 0 && store::IsResult(code) &&
                     record.recorded_ms <= OperationId::kMaxUnixMs &&
                     IsStored(record) == ((flags & kStored) != 0) && (!IsStored(record) || record.content);

@@ -30,12 +30,12 @@ Result<std::optional<store::OperationRecord>> Decode(const store::Operation& ope
 class OnceTransaction final : public meta::Transaction {
  public:
   OnceTransaction(Operations& operations, store::Operation operation,
-                  std::unique_ptr<meta::Transaction> change, const store::ObjectInfo* stored,
+                  std::unique_ptr<meta::Transaction> change, std::shared_ptr<const store::ObjectInfo> stored,
                   std::shared_ptr<OnceOutcome> outcome)
       : operations_(operations),
         operation_(operation),
         change_(std::move(change)),
-        stored_(stored),
+        stored_(std::move(stored)),
         outcome_(std::move(outcome)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
@@ -46,7 +46,7 @@ class OnceTransaction final : public meta::Transaction {
     // A change that is refused has written nothing: its result stands alone in the batch.
     outcome_->refusal = decided;
     changes_ = decided.ok();
-    operations_.Keep(batch, operation_, decided, changes_ ? stored_ : nullptr);
+    operations_.Keep(batch, operation_, decided, changes_ ? stored_.get() : nullptr);
     return {};
   }
   bool needs_data_flush() const override { return changes_ && change_->needs_data_flush(); }
@@ -57,7 +57,7 @@ class OnceTransaction final : public meta::Transaction {
   Operations& operations_;
   const store::Operation operation_;
   const std::unique_ptr<meta::Transaction> change_;
-  const store::ObjectInfo* const stored_;  // borrowed from the committing coroutine
+  const std::shared_ptr<const store::ObjectInfo> stored_;
   const std::shared_ptr<OnceOutcome>
       outcome_;  // shared with whoever waits, maybe no longer than its deadline
   bool changes_ = false;
@@ -212,9 +212,9 @@ void LetGoOfOperations(Core& core, rt::Reactor& reactor) {
 
 std::unique_ptr<meta::Transaction> MakeOnce(Operations& operations, store::Operation operation,
                                             std::unique_ptr<meta::Transaction> change,
-                                            const store::ObjectInfo* stored,
+                                            std::shared_ptr<const store::ObjectInfo> stored,
                                             std::shared_ptr<OnceOutcome> outcome) {
-  return std::make_unique<OnceTransaction>(operations, operation, std::move(change), stored,
+  return std::make_unique<OnceTransaction>(operations, operation, std::move(change), std::move(stored),
                                            std::move(outcome));
 }
 
@@ -224,13 +224,26 @@ std::unique_ptr<meta::Transaction> MakeRefusal(Status why) {
 
 rt::Task<Status> CommitOnce(Core& core, const store::Context& context, store::Operation operation,
                             std::unique_ptr<meta::Transaction> change) {
-  if (operation.id.IsNone()) co_return co_await Commit(core, context, std::move(change));
+  const auto earlier = co_await CommitOnce(core, context, operation, std::move(change), nullptr);
+  co_return earlier.status();
+}
+
+rt::Task<Result<std::optional<store::OperationRecord>>> CommitOnce(Core& core, const store::Context& context,
+                                                                   store::Operation operation,
+                                                                   std::unique_ptr<meta::Transaction> change,
+                                                                   std::shared_ptr<store::ObjectInfo> stored) {
+  using Record = std::optional<store::OperationRecord>;
+  if (operation.id.IsNone()) {
+    FB_CO_TRY(co_await Commit(core, context, std::move(change)));
+    co_return Record();
+  }
   auto outcome = std::make_shared<OnceOutcome>();
   const Status status = co_await Commit(
-      core, context, MakeOnce(core.operations, operation, std::move(change), nullptr, outcome));
+      core, context, MakeOnce(core.operations, operation, std::move(change), std::move(stored), outcome));
   LetGoOfOperations(core, context.reactor);  // also when it was refused: because the table is full, say
   FB_CO_TRY(status);
-  co_return outcome->earlier ? outcome->earlier->refusal : outcome->refusal;
+  FB_CO_TRY(outcome->earlier ? outcome->earlier->refusal : outcome->refusal);
+  co_return std::move(outcome->earlier);
 }
 
 rt::Task<Result<std::optional<store::OperationRecord>>> BeginPut(Core& core, const store::Context& context,

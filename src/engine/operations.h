@@ -79,18 +79,23 @@ struct OnceOutcome {
   Status refusal;                                 // which is its result; ok when it took place now
 };
 
-/// `change`, unless `operation` has its result. `stored` is what a put fills in, owned by whoever owns the
-/// change's outcome; null for others.
+/// `change`, unless `operation` has its result. `stored` is what it fills in when its kind HasResult, null for others;
+/// shared with whoever waits, maybe no longer than its deadline.
 std::unique_ptr<meta::Transaction> MakeOnce(Operations& operations, store::Operation operation,
                                             std::unique_ptr<meta::Transaction> change,
-                                            const store::ObjectInfo* stored,
+                                            std::shared_ptr<const store::ObjectInfo> stored,
                                             std::shared_ptr<OnceOutcome> outcome);
 /// A change that is refused for `why`, for MakeOnce: so that the refusal is kept.
 std::unique_ptr<meta::Transaction> MakeRefusal(Status why);
 
-/// Commits a change that is no put; once, when it has an id.
+/// Commits a change that gives nothing but ok; once, when it has an id.
 rt::Task<Status> CommitOnce(Core& core, const store::Context& context, store::Operation operation,
                             std::unique_ptr<meta::Transaction> change);
+/// The same of one that fills `stored` in: gives the record of the first time, nothing when it took place now.
+rt::Task<Result<std::optional<store::OperationRecord>>> CommitOnce(Core& core, const store::Context& context,
+                                                                   store::Operation operation,
+                                                                   std::unique_ptr<meta::Transaction> change,
+                                                                   std::shared_ptr<store::ObjectInfo> stored);
 
 /// What is known of a put before its content comes. `refused` is why it cannot take place as things are, or
 /// ok; with `look` its record is looked for even so. Gives the record of a put that took place, nothing when

@@ -12,10 +12,14 @@
 namespace forebay::engine {
 namespace {
 
-/// 2: the accounts of tenants are kept. A program that does not know them would leave them wrong, so it is made
-/// to refuse; records of format 1 are read.
-constexpr uint8_t kIdentityFormat = 2;
+/// 2: the accounts of tenants are kept. 3: objects may share extents, and have content under another number than
+/// their version's; operations have new kinds. A program that does not know these would leave them wrong, so it
+/// is made to refuse; older ones are read.
+constexpr uint8_t kIdentityFormat = 3;
+/// Of an object's record that has kContentFlag.
+constexpr uint8_t kContentFormat = 2;
 constexpr uint8_t kDeleteMarkerFlag = 1;
+constexpr uint8_t kContentFlag = 2;
 constexpr uint8_t kVersionedFlag = 1;
 constexpr size_t kVersionBytes = 8;
 /// A piece is at least three bytes long: this bounds what a decoder allocates for `remaining` bytes of input.
@@ -74,6 +78,12 @@ store::UserMetadata TakeMetadata(base::Decoder& decoder) {
     if (total > base::kMaxUserMetadataBytes || !metadata.emplace(name, value).second) decoder.Fail();
   }
   return metadata;
+}
+
+/// The version that ends the key of an object's row, which is long enough; 0 when it is not.
+uint64_t VersionOf(std::string_view row_key) {
+  if (row_key.size() < kVersionBytes) return 0;
+  return ~base::Decoder(row_key.substr(row_key.size() - kVersionBytes)).U64BigEndian();
 }
 
 bool SizeSuitsStorage(const ObjectRecord& record) {
@@ -143,10 +153,10 @@ Result<uint64_t> DecodeNumberKey(std::string_view row_key) {
   return number;
 }
 
-std::string SegmentKey(uint64_t version, uint32_t segment) {
+std::string SegmentKey(uint64_t content, uint32_t segment) {
   std::string out;
   base::Encoder encoder(&out);
-  encoder.U64BigEndian(version);
+  encoder.U64BigEndian(content);
   for (int shift = 24; shift >= 0; shift -= 8) encoder.U8(static_cast<uint8_t>(segment >> shift));
   return out;
 }
@@ -154,7 +164,7 @@ std::string SegmentKey(uint64_t version, uint32_t segment) {
 Result<SegmentName> DecodeSegmentKey(std::string_view row_key) {
   base::Decoder decoder(row_key);
   SegmentName out;
-  out.version = decoder.U64BigEndian();
+  out.content = decoder.U64BigEndian();
   for (int i = 0; i < 4; ++i) out.segment = (out.segment << 8) | decoder.U8();
   FB_TRY(Finish(decoder, {"map", row_key}));
   return out;
@@ -172,8 +182,10 @@ Result<GroupName> DecodeGroupKey(std::string_view row_key) {
 std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
   std::string out;
   base::Encoder encoder(&out);
-  encoder.U8(kRecordFormat);
-  encoder.U8(record.delete_marker ? kDeleteMarkerFlag : 0);
+  const bool other_content = record.content != 0 && record.content != VersionOf(row_key);
+  encoder.U8(other_content ? kContentFormat : kRecordFormat);
+  encoder.U8(static_cast<uint8_t>((record.delete_marker ? kDeleteMarkerFlag : 0) | (other_content ? kContentFlag : 0)));
+  if (other_content) encoder.Varint(record.content);
   encoder.U8(static_cast<uint8_t>(record.storage));
   encoder.Varint(record.size_bytes);
   encoder.U32(record.crc32c);
@@ -186,18 +198,21 @@ std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
 
 Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view value) {
   const RowName name{"object", row_key};
-  FB_ASSIGN(const std::string_view body, Unseal(name, value));
+  FB_ASSIGN(const std::string_view body, Unseal(name, value, kContentFormat));
   base::Decoder decoder(body);
   ObjectRecord record;
   const uint8_t flags = decoder.U8();
   record.delete_marker = (flags & kDeleteMarkerFlag) != 0;
+  const uint64_t version = VersionOf(row_key);
+  record.content = (flags & kContentFlag) != 0 ? decoder.Varint() : version;
+  if (record.content == 0 || record.content > version) decoder.Fail();
   record.storage = static_cast<Storage>(decoder.U8());
   record.size_bytes = decoder.Varint();
   record.crc32c = decoder.U32();
   record.etag = decoder.Blob(base::kMaxETagBytes);
   record.modified_ns = static_cast<int64_t>(decoder.U64());
   record.metadata = TakeMetadata(decoder);
-  if ((flags & ~kDeleteMarkerFlag) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
+  if ((flags & ~(kDeleteMarkerFlag | kContentFlag)) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
   if (record.storage == Storage::kMap && !decoder.failed())
     record.pieces = TakePieces(decoder, record.size_bytes);
   FB_TRY(Finish(decoder, name));
@@ -342,14 +357,14 @@ std::string EncodeIdentity(const Uuid& store) {
   return Seal(kIdentityKey, std::move(out));
 }
 
-Result<Uuid> DecodeIdentity(std::string_view value) {
+Result<Identity> DecodeIdentity(std::string_view value) {
   constexpr RowName kName{"identity", kIdentityKey};
   FB_ASSIGN(const std::string_view body, Unseal(kName, value, kIdentityFormat));
   base::Decoder decoder(body);
-  Uuid store;
-  decoder.Raw(store.bytes);
+  Identity identity{.current = value.front() == static_cast<char>(kIdentityFormat)};
+  decoder.Raw(identity.store.bytes);
   FB_TRY(Finish(decoder, kName));
-  return store;
+  return identity;
 }
 
 }  // namespace forebay::engine

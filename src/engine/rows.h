@@ -55,6 +55,7 @@ enum class Storage : uint8_t {
 
 struct ObjectRecord {
   bool delete_marker = false;
+  uint64_t content = 0;  // the number that its rows of kInline or kMaps stand under; 0 to encode: the version's own
   uint64_t size_bytes = 0;
   uint32_t crc32c = 0;
   std::string etag;
@@ -111,8 +112,8 @@ std::string BucketPrefix(uint64_t bucket);
 /// PrefixEnd of it.
 std::string ObjectPrefix(uint64_t bucket, std::string_view key);
 std::string EncodeObjectKey(uint64_t bucket, std::string_view key, uint64_t version);
-/// The bounds of a search for the versions of one object: at or above, and below. They differ in the version
-/// only, which the metadata store answers without looking at other objects. No version is 0.
+/// The bounds of a search for the versions of one object: at or above, and below. They are those for which
+/// the metadata store looks at no other object. No version is 0.
 inline std::string FirstVersion(uint64_t bucket, std::string_view key) {
   return EncodeObjectKey(bucket, key, UINT64_MAX);
 }
@@ -123,12 +124,12 @@ inline std::string EndOfVersions(uint64_t bucket, std::string_view key) {
 std::string PrefixEnd(std::string_view prefix);
 Result<ObjectKey> DecodeObjectKey(std::string_view row_key);
 
-/// Keys of kInline (version) and kExtents (extent id).
+/// Keys of kInline (content) and kExtents (extent id).
 std::string NumberKey(uint64_t number);
 Result<uint64_t> DecodeNumberKey(std::string_view row_key);
-std::string SegmentKey(uint64_t version, uint32_t segment);
+std::string SegmentKey(uint64_t content, uint32_t segment);
 struct SegmentName {
-  uint64_t version = 0;
+  uint64_t content = 0;
   uint32_t segment = 0;
 };
 Result<SegmentName> DecodeSegmentKey(std::string_view row_key);
@@ -142,6 +143,7 @@ Result<GroupName> DecodeGroupKey(std::string_view row_key);
 // ---- records; `row_key` is the key they stand under ----
 
 std::string EncodeObject(std::string_view row_key, const ObjectRecord& record);
+/// `content` of what it gives is never 0.
 Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view value);
 
 std::string EncodePieces(std::string_view row_key, std::span<const Piece> pieces);
@@ -161,9 +163,13 @@ Result<GroupBitmap> DecodeGroup(std::string_view row_key, std::string_view value
 std::string EncodeCounters(const Counters& counters);
 Result<Counters> DecodeCounters(std::string_view value);
 
+struct Identity {
+  Uuid store;
+  bool current = true;  // its format is the one that this program writes
+};
 std::string EncodeIdentity(const Uuid& store);
 /// FailedPrecondition when the metadata has a newer format.
-Result<Uuid> DecodeIdentity(std::string_view value);
+Result<Identity> DecodeIdentity(std::string_view value);
 
 // ---- what follows from the numbers ----
 

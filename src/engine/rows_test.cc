@@ -16,7 +16,8 @@ namespace {
 constexpr uint64_t kBucket = 3;
 
 ObjectRecord InlineObject() {
-  return {.size_bytes = 9,
+  return {.content = 1,
+          .size_bytes = 9,
           .crc32c = 0xe3069283,
           .etag = "abc",
           .modified_ns = 1'700'000'000'000'000'000,
@@ -93,18 +94,21 @@ struct Kind {
   std::string key;
   std::string value;
   std::function<Status(std::string_view, std::string_view)> decode;
+  char newest_format = 1;
 };
 
 std::vector<Kind> Kinds() {
   const std::string object_key = EncodeObjectKey(kBucket, "key", 1);
+  const std::string renamed_key = EncodeObjectKey(kBucket, "key", 4);  // its content is that of version 1
   const auto object = [](std::string_view key, std::string_view value) {
     return DecodeObject(key, value).status();
   };
   GroupBitmap bitmap{};
   bitmap[3] = 0xff00;
   return {
-      {"inline object", object_key, EncodeObject(object_key, InlineObject()), object},
-      {"mapped object", object_key, EncodeObject(object_key, MappedObject()), object},
+      {"inline object", object_key, EncodeObject(object_key, InlineObject()), object, 2},
+      {"mapped object", object_key, EncodeObject(object_key, MappedObject()), object, 2},
+      {"renamed object", renamed_key, EncodeObject(renamed_key, InlineObject()), object, 2},
       {"pieces", SegmentKey(1, 0), EncodePieces(SegmentKey(1, 0), MappedObject().pieces),
        [](std::string_view key, std::string_view value) {
          return DecodePieces(key, value, 5'000'000).status();
@@ -119,7 +123,7 @@ std::vector<Kind> Kinds() {
        EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7}),
        [](std::string_view, std::string_view value) { return DecodeCounters(value).status(); }},
       {"identity", std::string(kIdentityKey), EncodeIdentity(Uuid()),
-       [](std::string_view, std::string_view value) { return DecodeIdentity(value).status(); }},
+       [](std::string_view, std::string_view value) { return DecodeIdentity(value).status(); }, 3},
   };
 }
 
@@ -127,6 +131,11 @@ TEST(RowsTest, ComeBack) {
   const std::string key = EncodeObjectKey(kBucket, "key", 1);
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, InlineObject())), InlineObject());
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, MappedObject())), MappedObject());
+  const std::string renamed = EncodeObjectKey(kBucket, "key", 4);
+  EXPECT_EQ(*DecodeObject(renamed, EncodeObject(renamed, InlineObject())), InlineObject());
+  ObjectRecord own = InlineObject();
+  own.content = 0;
+  EXPECT_EQ(DecodeObject(renamed, EncodeObject(renamed, own))->content, 4U);
   EXPECT_EQ(*DecodeExtent(NumberKey(7), EncodeExtent(NumberKey(7), Extent())), Extent());
   const Counters counters{.next_extent = 5, .next_version = 6, .next_bucket = 7};
   EXPECT_EQ(*DecodeCounters(EncodeCounters(counters)), counters);
@@ -154,6 +163,18 @@ TEST(RowsTest, HaveTheDocumentedBytes) {
             "05636f6c6f72"
             "04626c7565"
             "84738106");
+  const std::string renamed = EncodeObjectKey(kBucket, "key", 4);
+  EXPECT_EQ(hex(renamed), "00000000000000036b657900fffffffffffffffb");
+  EXPECT_EQ(hex(EncodeObject(renamed, InlineObject())),
+            "02"
+            "02010109"
+            "839206e3"
+            "03616263"
+            "00002a36fe9c9717"
+            "01"
+            "05636f6c6f72"
+            "04626c7565"
+            "795d290c");
   EXPECT_EQ(hex(SegmentKey(1, 0)), "000000000000000100000000");
   EXPECT_EQ(hex(EncodePieces(SegmentKey(1, 0), MappedObject().pieces)),
             "01"
@@ -183,13 +204,15 @@ TEST(RowsTest, HaveTheDocumentedBytes) {
   Uuid store;
   ASSERT_TRUE(Uuid::Parse("00112233-4455-4677-8899-aabbccddeeff", &store));
   EXPECT_EQ(hex(EncodeIdentity(store)),
-            "02"
+            "03"
             "00112233445546778899aabbccddeeff"
-            "40c8a6c8");
+            "1f144297");
   std::string before_accounts(21, '\0');  // format 1
   ASSERT_TRUE(base::FromHex("0100112233445546778899aabbccddeeffa1ac8b28",
                             std::as_writable_bytes(std::span(before_accounts))));
-  EXPECT_EQ(*DecodeIdentity(before_accounts), store);
+  EXPECT_EQ(DecodeIdentity(before_accounts)->store, store);
+  EXPECT_FALSE(DecodeIdentity(before_accounts)->current);
+  EXPECT_TRUE(DecodeIdentity(EncodeIdentity(store))->current);
   GroupBitmap bitmap{};
   bitmap[3] = 0xff00;  // units 4296 to 4303
   EXPECT_EQ(hex(GroupKey(0, 1)), "0000000000000001");
@@ -265,11 +288,18 @@ TEST(RowsTest, RandomBodiesWithARightChecksumNeverPassTheLimits) {
 TEST(RowsTest, ANewerFormatIsRefusedAsSuch) {
   for (const Kind& kind : Kinds()) {
     std::string body = kind.value.substr(0, kind.value.size() - 4);
-    ++body[0];  // what it is written with is the newest
+    body[0] = static_cast<char>(kind.newest_format + 1);
     const Status status = kind.decode(kind.key, Sealed(kind.key, body));
     EXPECT_EQ(status.code(), Code::kFailedPrecondition) << kind.name;
     EXPECT_NE(status.message().find("use a newer forebay"), std::string::npos) << kind.name;
   }
+}
+
+TEST(RowsTest, ContentIsNeverYoungerThanTheVersionThatHasIt) {
+  const std::string key = EncodeObjectKey(kBucket, "key", 4);
+  ObjectRecord record = InlineObject();
+  record.content = 5;
+  EXPECT_EQ(DecodeObject(key, EncodeObject(key, record)).status().code(), Code::kDataLoss);
 }
 
 TEST(RowsTest, AHugeCountOfPiecesAllocatesNothing) {

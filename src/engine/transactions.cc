@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/transactions.h"
 
+#include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/limits.h"
@@ -35,57 +37,42 @@ Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64
   return bucket.info.owner;
 }
 
-/// Takes one version out, with whatever only it refers to.
-class Removal {
+/// Changes of how often extents are referred to. An extent that nothing refers to any more goes.
+class ReferenceChanges {
  public:
-  /// Reads all that is needed.
-  Status Plan(meta::View& view, const CurrentVersion& current) {
-    row_key_ = current.row_key;
-    version_ = current.newest.version;
-    storage_ = current.newest.record.storage;
-    std::vector<Piece> pieces = current.newest.record.pieces;
-    if (storage_ == Storage::kSegmented) {
-      for (uint64_t segment = 0; segment < SegmentCount(current.newest.record.size_bytes); ++segment) {
-        const std::string key = SegmentKey(version_, static_cast<uint32_t>(segment));
-        FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kMaps, key));
-        if (!row)
-          return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment, version_);
-        FB_ASSIGN(const std::vector<Piece> part,
-                  DecodePieces(key, *row, SegmentLength(current.newest.record.size_bytes, segment)));
-        pieces.insert(pieces.end(), part.begin(), part.end());
-        map_rows_.push_back(key);
-      }
-    }
-    for (const Piece& piece : pieces) ++references_[piece.extent];
-    for (const auto& [extent, count] : references_) {
+  void Add(uint64_t extent) { ++changes_[extent].by; }
+  void Remove(uint64_t extent) { --changes_[extent].by; }
+
+  /// Reads all that is needed; DataLoss for an extent that is not there, or is referred to less often than is taken.
+  Status Plan(meta::View& view) {
+    for (auto& [extent, change] : changes_) {
       const std::string key = NumberKey(extent);
       FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kExtents, key));
-      if (!row)
-        return Status::DataLoss("extent {} of version {} has no row; run forebay fsck", extent, version_);
-      FB_ASSIGN(ExtentRecord record, DecodeExtent(key, *row));
-      if (record.references < count)
-        return Status::DataLoss("extent {} counts {} references and version {} has {}; run forebay fsck",
-                                extent, record.references, version_, count);
-      record.references -= count;
-      extents_.emplace_back(extent, std::move(record));
+      if (!row) return Status::DataLoss("extent {} is referred to and has no row; run forebay fsck", extent);
+      FB_ASSIGN(change.record, DecodeExtent(key, *row));
+      if (change.by < 0 && change.record.references < static_cast<uint64_t>(-change.by))
+        return Status::DataLoss("extent {} counts {} references and has {} more; run forebay fsck", extent,
+                                change.record.references, static_cast<uint64_t>(-change.by));
+      change.record.references += static_cast<uint64_t>(change.by);
     }
     return {};
   }
 
+  /// As planned, with the references that it will have; it is one that was added or removed.
+  const ExtentRecord& record(uint64_t extent) const { return changes_.at(extent).record; }
+
   void Apply(meta::Batch& batch, GroupCommit& commits) {
-    batch.Delete(Family::kObjects, row_key_);
-    if (storage_ == Storage::kInline) batch.Delete(Family::kInline, NumberKey(version_));
-    for (const std::string& key : map_rows_) batch.Delete(Family::kMaps, key);
-    for (const auto& [extent, record] : extents_) {
+    for (const auto& [extent, change] : changes_) {
+      if (change.by == 0) continue;
       const std::string key = NumberKey(extent);
-      if (record.references != 0) {
-        batch.Put(Family::kExtents, key, EncodeExtent(key, record));
+      if (change.record.references != 0) {
+        batch.Put(Family::kExtents, key, EncodeExtent(key, change.record));
         continue;
       }
       batch.Delete(Family::kExtents, key);
-      const UnitRun run{.device = record.device,
-                        .first_unit = record.first_unit,
-                        .units = static_cast<uint32_t>(record.units())};
+      const UnitRun run{.device = change.record.device,
+                        .first_unit = change.record.first_unit,
+                        .units = static_cast<uint32_t>(change.record.units())};
       commits.MarkFree(run);
       freed_.push_back(run);
     }
@@ -95,24 +82,62 @@ class Removal {
   std::vector<UnitRun> TakeFreed() { return std::exchange(freed_, {}); }
 
  private:
-  std::string row_key_;
-  uint64_t version_ = 0;
-  Storage storage_ = Storage::kInline;
-  std::vector<std::string> map_rows_;
-  std::map<uint64_t, uint64_t> references_;
-  std::vector<std::pair<uint64_t, ExtentRecord>> extents_;
+  struct Change {
+    int64_t by = 0;
+    ExtentRecord record{};
+  };
+  std::map<uint64_t, Change> changes_;
   std::vector<UnitRun> freed_;
 };
 
-/// What puts and deletes have in common: a key whose current version is replaced.
+/// Takes one version out, with whatever only it refers to.
+class Removal {
+ public:
+  /// Reads all that is needed but the extents, which `references` does.
+  Status Plan(meta::View& view, const CurrentVersion& current, ReferenceChanges& references) {
+    const ObjectRecord& record = current.newest.record;
+    row_key_ = current.row_key;
+    content_ = record.content;
+    storage_ = record.storage;
+    for (const Piece& piece : record.pieces) references.Remove(piece.extent);
+    if (storage_ != Storage::kSegmented) return {};
+    for (uint64_t segment = 0; segment < SegmentCount(record.size_bytes); ++segment) {
+      const std::string key = SegmentKey(content_, static_cast<uint32_t>(segment));
+      FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kMaps, key));
+      if (!row)
+        return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment,
+                                current.newest.version);
+      FB_ASSIGN(const std::vector<Piece> part,
+                DecodePieces(key, *row, SegmentLength(record.size_bytes, segment)));
+      for (const Piece& piece : part) references.Remove(piece.extent);
+      map_rows_.push_back(key);
+    }
+    return {};
+  }
+
+  void Apply(meta::Batch& batch) const {
+    batch.Delete(Family::kObjects, row_key_);
+    if (storage_ == Storage::kInline) batch.Delete(Family::kInline, NumberKey(content_));
+    for (const std::string& key : map_rows_) batch.Delete(Family::kMaps, key);
+  }
+
+ private:
+  std::string row_key_;
+  uint64_t content_ = 0;
+  Storage storage_ = Storage::kInline;
+  std::vector<std::string> map_rows_;
+};
+
+/// What puts, deletes and renames have in common: a key whose current version is replaced.
 class ObjectChange : public meta::Transaction {
  public:
   void Done(const Status& outcome) final {
     if (!changing_) return;
     changing_ = false;
     core_.cache.EndChange(bucket_, key_, outcome.ok() ? new_state_ : nullptr);
+    EndOthers();
     if (!outcome.ok()) return;
-    core_.epochs.Retire(removal_.TakeFreed());
+    core_.epochs.Retire(references_.TakeFreed());
     core_.commits->tenants().Publish(owner_);
   }
 
@@ -125,7 +150,8 @@ class ObjectChange : public meta::Transaction {
         key_(std::move(key)),
         condition_(std::move(condition)) {}
 
-  /// Reads the current version and decides. Gives whether there is one.
+  /// Reads the current version and decides. Gives whether there is one. Its references are taken away, but not
+  /// planned yet.
   Result<bool> PlanRemoval(meta::View& view) {
     FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
     FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
@@ -133,7 +159,7 @@ class ObjectChange : public meta::Transaction {
     if (current && !current->newest.record.delete_marker) etag = current->newest.record.etag;
     FB_TRY(store::CheckCondition(condition_, etag, bucket_name_, key_));
     if (!current) return false;
-    FB_TRY(removal_.Plan(view, *current));
+    FB_TRY(removal_.Plan(view, *current, references_));
     usage_change_.Remove(current->newest.record.size_bytes);
     return true;
   }
@@ -144,6 +170,8 @@ class ObjectChange : public meta::Transaction {
     core_.cache.BeginChange(bucket_, key_);
     core_.commits->tenants().Add(owner_, usage_change_);
   }
+  /// For a change that begins those of other keys too.
+  virtual void EndOthers() {}
 
   Core& core_;
   const std::string bucket_name_;
@@ -151,6 +179,7 @@ class ObjectChange : public meta::Transaction {
   const std::string key_;
   const store::Condition condition_;
   Removal removal_;
+  ReferenceChanges references_;
   TenantId owner_ = TenantId::kNone;
   store::UsageChange usage_change_;
   ObjectStatePtr new_state_;
@@ -159,9 +188,9 @@ class ObjectChange : public meta::Transaction {
   bool changing_ = false;
 };
 
-class PutTransaction final : public ObjectChange {
+class PublishTransaction final : public ObjectChange {
  public:
-  PutTransaction(Core& core, PutRequest request, PutOutcome* outcome)
+  PublishTransaction(Core& core, PublishRequest request, PublishOutcome* outcome)
       : ObjectChange(core, request.bucket_name, request.bucket, request.key, request.condition),
         request_(std::move(request)),
         outcome_(outcome) {}
@@ -169,20 +198,74 @@ class PutTransaction final : public ObjectChange {
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     usage_change_ = store::UsageChange::Put(request_.size_bytes);
     FB_ASSIGN(const bool replaces, PlanRemoval(view));
+    FB_TRY(CheckSources(view));
+    SplitRuns();
+    FB_TRY(references_.Plan(view));
+    FB_TRY(CheckRuns());
     FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
     BeginChange();
-    if (replaces) removal_.Apply(batch, *core_.commits);
+    if (replaces) removal_.Apply(batch);
+    references_.Apply(batch, *core_.commits);
     WriteVersion(batch);
     outcome_->prepared = true;
     outcome_->info = new_state_->info;
     return {};
   }
-  bool needs_data_flush() const override { return !request_.extents.empty(); }
+  bool needs_data_flush() const override { return !request_.content.extents.empty(); }
 
  private:
+  Status CheckSources(meta::View& view) const {
+    for (const SourceVersion& source : request_.sources) {
+      FB_TRY(OwnerOfBucket(view, source.bucket_name, source.bucket).status());
+      FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, source.bucket, source.key));
+      if (!current || current->newest.version != source.version)
+        return Status::Aborted("`{}/{}` was replaced while it was being used", source.bucket_name, source.key);
+    }
+    return {};
+  }
+
+  /// So that none crosses the border of a segment, and each segment has a map of its own.
+  void SplitRuns() {
+    const std::vector<NewExtent>& extents = request_.content.extents;
+    if (request_.runs.empty())
+      for (size_t i = 0; i < extents.size(); ++i)
+        request_.runs.push_back({.is_new = true, .extent = i, .offset = 0, .length = extents[i].length_bytes});
+    new_references_.assign(extents.size(), 0);
+    const uint64_t segment = request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX;
+    uint64_t at = 0;
+    for (ContentRun run : std::exchange(request_.runs, {})) {
+      while (run.length != 0) {
+        ContentRun part = run;
+        part.length = std::min(run.length, segment - at % segment);
+        if (part.is_new) {
+          ++new_references_[part.extent];
+        } else {
+          references_.Add(part.extent);
+        }
+        at += part.length;
+        run.offset += part.length;
+        run.length -= part.length;
+        request_.runs.push_back(part);
+      }
+    }
+  }
+
+  /// The extents are where their readers found them; the rows were read anew.
+  Status CheckRuns() const {
+    for (const ContentRun& run : request_.runs) {
+      if (run.is_new) continue;
+      const ExtentRecord& record = references_.record(run.extent);
+      FB_TRY(CheckPlace(run.extent, record, core_.devices));
+      if (!base::RangeFits(run.offset, run.length, record.length_bytes))
+        return Status::DataLoss("extent {} is shorter than maps of it say; run forebay fsck", run.extent);
+    }
+    return {};
+  }
+
   void WriteVersion(meta::Batch& batch) {
     const uint64_t version = core_.commits->NextVersion();
     ObjectRecord record;
+    record.content = version;
     record.size_bytes = request_.size_bytes;
     record.crc32c = request_.crc32c;
     record.etag =
@@ -195,8 +278,8 @@ class PutTransaction final : public ObjectChange {
     const std::vector<Piece> pieces = WriteExtents(batch, *state);
     if (pieces.empty()) {
       record.storage = Storage::kInline;
-      batch.Put(Family::kInline, NumberKey(version), request_.inline_content);
-      state->inline_content = std::move(request_.inline_content);
+      batch.Put(Family::kInline, NumberKey(version), request_.content.inline_content);
+      state->inline_content = std::move(request_.content.inline_content);
     } else if (request_.size_bytes <= kSegmentBytes) {
       record.storage = Storage::kMap;
       record.pieces = pieces;
@@ -210,27 +293,37 @@ class PutTransaction final : public ObjectChange {
     new_state_ = std::move(state);
   }
 
-  /// One row for each extent, and the object's map of them.
+  /// One row for each new extent, and the object's map of all.
   std::vector<Piece> WriteExtents(meta::Batch& batch, ObjectState& state) {
-    std::vector<Piece> pieces;
-    uint64_t begin = 0;
-    for (NewExtent& extent : request_.extents) {
+    for (size_t i = 0; i < request_.content.extents.size(); ++i) {
+      NewExtent& extent = request_.content.extents[i];
       const uint64_t id = core_.commits->NextExtent();
       ExtentRecord record;
       record.device = extent.run.device;
       record.first_unit = extent.run.first_unit;
       record.length_bytes = extent.length_bytes;
+      record.references = new_references_[i];
       record.checksums = std::move(extent.checksums);
       const std::string key = NumberKey(id);
       batch.Put(Family::kExtents, key, EncodeExtent(key, record));
       core_.commits->MarkUsed(extent.run);
-      pieces.push_back({.extent = id, .offset = 0, .length = extent.length_bytes});
-      state.pieces.push_back({.begin = begin,
-                              .length = extent.length_bytes,
-                              .extent = static_cast<uint32_t>(state.extents.size()),
-                              .offset = 0});
       state.extents.push_back({id, std::move(record)});
-      begin += extent.length_bytes;
+    }
+    std::vector<Piece> pieces;
+    pieces.reserve(request_.runs.size());
+    state.pieces.reserve(request_.runs.size());
+    std::unordered_map<uint64_t, uint32_t> shared;  // by number: the place among the state's
+    uint64_t begin = 0;
+    for (const ContentRun& run : request_.runs) {
+      auto index = static_cast<uint32_t>(run.extent);
+      if (!run.is_new) {
+        const auto [known, added] = shared.try_emplace(run.extent, static_cast<uint32_t>(state.extents.size()));
+        if (added) state.extents.push_back({run.extent, references_.record(run.extent)});
+        index = known->second;
+      }
+      pieces.push_back({.extent = state.extents[index].id, .offset = run.offset, .length = run.length});
+      state.pieces.push_back({.begin = begin, .length = run.length, .extent = index, .offset = run.offset});
+      begin += run.length;
     }
     return pieces;
   }
@@ -247,8 +340,9 @@ class PutTransaction final : public ObjectChange {
     }
   }
 
-  PutRequest request_;
-  PutOutcome* const outcome_;  // borrowed from the committing coroutine
+  PublishRequest request_;
+  PublishOutcome* const outcome_;         // borrowed from the committing coroutine
+  std::vector<uint64_t> new_references_;  // of the new extents
 };
 
 class DeleteTransaction final : public ObjectChange {
@@ -260,12 +354,137 @@ class DeleteTransaction final : public ObjectChange {
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     FB_ASSIGN(const bool is_there, PlanRemoval(view));
     if (!is_there) return store::NoSuchObject(bucket_name_, key_);
+    FB_TRY(references_.Plan(view));
     BeginChange();
-    removal_.Apply(batch, *core_.commits);
+    removal_.Apply(batch);
+    references_.Apply(batch, *core_.commits);
     return {};
   }
   bool needs_data_flush() const override { return false; }
   bool frees_space() const override { return true; }
+};
+
+/// The row of a version under another key, as a later one; its content stays under the number it has.
+void MoveRow(meta::Batch& batch, GroupCommit& commits, const CurrentVersion& current, uint64_t bucket,
+             const std::string& to) {
+  batch.Delete(Family::kObjects, current.row_key);
+  const std::string row_key = EncodeObjectKey(bucket, to, commits.NextVersion());
+  batch.Put(Family::kObjects, row_key, EncodeObject(row_key, current.newest.record));
+}
+
+/// The change of the key `to`, and of `from`.
+class RenameTransaction final : public ObjectChange {
+ public:
+  RenameTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string from, std::string to,
+                    store::RenameOptions options)
+      : ObjectChange(core, std::move(bucket_name), bucket, std::move(to), std::move(options.target)),
+        from_(std::move(from)),
+        from_condition_(std::move(options.source)) {}
+
+  Status Prepare(meta::View& view, meta::Batch& batch) override {
+    FB_TRY(OwnerOfBucket(view, bucket_name_, bucket_).status());
+    FB_ASSIGN(const std::optional<CurrentVersion> source, FindCurrent(view, bucket_, from_));
+    if (!source || source->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, from_);
+    FB_TRY(store::CheckCondition(from_condition_, source->newest.record.etag, bucket_name_, from_));
+    FB_ASSIGN(const bool replaces, PlanRemoval(view));
+    FB_TRY(references_.Plan(view));
+    BeginChange();
+    core_.cache.BeginChange(bucket_, from_);
+    if (replaces) removal_.Apply(batch);
+    references_.Apply(batch, *core_.commits);
+    MoveRow(batch, *core_.commits, *source, bucket_, key_);
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+
+ private:
+  void EndOthers() override { core_.cache.EndChange(bucket_, from_, nullptr); }
+
+  const std::string from_;
+  const store::Condition from_condition_;
+};
+
+class RenamePrefixTransaction final : public meta::Transaction {
+ public:
+  RenamePrefixTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string from, std::string to,
+                          std::shared_ptr<store::ObjectInfo> renamed)
+      : core_(core),
+        bucket_name_(std::move(bucket_name)),
+        bucket_(bucket),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        renamed_(std::move(renamed)) {}
+
+  Status Prepare(meta::View& view, meta::Batch& batch) override {
+    FB_TRY(OwnerOfBucket(view, bucket_name_, bucket_).status());
+    FB_TRY(Plan(view));
+    if (moves_.empty()) return store::NothingToRename(bucket_name_, from_);
+    FB_TRY(CheckTargets(view));
+    for (const Move& move : moves_) {
+      core_.cache.BeginChange(bucket_, move.from);
+      core_.cache.BeginChange(bucket_, move.to);
+      MoveRow(batch, *core_.commits, move.current, bucket_, move.to);
+    }
+    changing_ = true;
+    renamed_->version = moves_.size();
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+  void Done(const Status& /*outcome*/) override {
+    if (!changing_) return;
+    for (const Move& move : moves_) {
+      core_.cache.EndChange(bucket_, move.from, nullptr);
+      core_.cache.EndChange(bucket_, move.to, nullptr);
+    }
+  }
+
+ private:
+  struct Move {
+    std::string from;
+    std::string to;
+    CurrentVersion current;
+  };
+
+  Status Plan(meta::View& view) {
+    std::string at = BucketPrefix(bucket_) + from_;
+    const std::string end = PrefixEnd(at);
+    while (true) {
+      FB_ASSIGN(auto row, view.First(Family::kObjects, at, end));
+      if (!row) return {};
+      FB_ASSIGN(const ObjectKey name, DecodeObjectKey(row->first));
+      const std::string key(name.key);
+      at = PrefixEnd(ObjectPrefix(bucket_, key));  // beyond its older versions
+      FB_ASSIGN(NewestVersion newest, DecodeVersion(row->first, row->second));
+      if (newest.record.delete_marker) continue;
+      if (moves_.size() == base::kMaxRenamed) return store::TooManyToRename(bucket_name_, from_);
+      FB_ASSIGN(std::string to, store::RenamedKey(key, from_, to_));
+      moves_.push_back({.from = key,
+                        .to = std::move(to),
+                        .current = {.row_key = std::move(row->first), .newest = std::move(newest)}});
+    }
+  }
+
+  /// A new key may be that of an object only when that goes away too.
+  Status CheckTargets(meta::View& view) const {
+    const std::string begin = BucketPrefix(bucket_) + to_;
+    FB_ASSIGN(const auto any, view.First(Family::kObjects, begin, PrefixEnd(begin)));
+    if (!any) return {};
+    for (const Move& move : moves_) {
+      if (move.to.starts_with(from_)) continue;
+      FB_ASSIGN(const std::optional<CurrentVersion> target, FindCurrent(view, bucket_, move.to));
+      if (target) return store::RenameInTheWay(bucket_name_, move.from, move.to);
+    }
+    return {};
+  }
+
+  Core& core_;
+  const std::string bucket_name_;
+  const uint64_t bucket_;
+  const std::string from_;
+  const std::string to_;
+  const std::shared_ptr<store::ObjectInfo> renamed_;  // shared: who waits may leave at its deadline
+  std::vector<Move> moves_;
+  bool changing_ = false;
 };
 
 class CreateBucketTransaction final : public meta::Transaction {
@@ -360,8 +579,21 @@ class SetQuotaTransaction final : public meta::Transaction {
 
 }  // namespace
 
-std::unique_ptr<meta::Transaction> MakePut(Core& core, PutRequest request, PutOutcome* outcome) {
-  return std::make_unique<PutTransaction>(core, std::move(request), outcome);
+std::unique_ptr<meta::Transaction> MakePublish(Core& core, PublishRequest request, PublishOutcome* outcome) {
+  return std::make_unique<PublishTransaction>(core, std::move(request), outcome);
+}
+
+std::unique_ptr<meta::Transaction> MakeRename(Core& core, std::string bucket_name, uint64_t bucket, std::string from,
+                                              std::string to, store::RenameOptions options) {
+  return std::make_unique<RenameTransaction>(core, std::move(bucket_name), bucket, std::move(from), std::move(to),
+                                             std::move(options));
+}
+
+std::unique_ptr<meta::Transaction> MakeRenamePrefix(Core& core, std::string bucket_name, uint64_t bucket,
+                                                    std::string from, std::string to,
+                                                    std::shared_ptr<store::ObjectInfo> renamed) {
+  return std::make_unique<RenamePrefixTransaction>(core, std::move(bucket_name), bucket, std::move(from),
+                                                   std::move(to), std::move(renamed));
 }
 
 std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,

@@ -14,39 +14,57 @@
 
 #include "engine/core.h"
 #include "engine/loader.h"
+#include "engine/new_content.h"
 #include "meta/meta_store.h"
 
 namespace forebay::engine {
 
-/// A run that a writer filled. Its units are reserved.
-struct NewExtent {
-  UnitRun run;
-  uint64_t length_bytes = 0;
-  std::vector<uint32_t> checksums;
+/// A run of the content that is published: of one of its new extents, or of an extent that others refer to too.
+struct ContentRun {
+  bool is_new = false;
+  uint64_t extent = 0;  // its place among the new ones, or its number
+  uint64_t offset = 0;  // in the extent
+  uint64_t length = 0;  // never 0
 };
 
-struct PutRequest {
-  std::string bucket_name;
+/// A version that must still be its key's current one.
+struct SourceVersion {
+  std::string bucket_name{};
   uint64_t bucket = 0;
-  std::string key;
-  store::Condition condition;
-  store::UserMetadata metadata;
-  std::string etag;  // empty: the store's own
+  std::string key{};
+  uint64_t version = 0;
+};
+
+struct PublishRequest {
+  std::string bucket_name{};
+  uint64_t bucket = 0;
+  std::string key{};
+  store::Condition condition{};
+  store::UserMetadata metadata{};
+  std::string etag{};  // empty: the store's own
   uint64_t size_bytes = 0;
   uint32_t crc32c = 0;
-  std::string inline_content{};      // when there are no extents
-  std::vector<NewExtent> extents{};  // none crosses the border of a segment
+  NewContent content{};
+  std::vector<ContentRun> runs{};  // in order, all of the object; empty: just the new content
+  std::vector<SourceVersion> sources{};
 };
 
-/// What became of a put. Borrowed by the transaction; the committing coroutine holds it.
-struct PutOutcome {
+/// What became of it. Borrowed by the transaction; the committing coroutine holds it.
+struct PublishOutcome {
   bool prepared = false;  // its rows may be in the metadata: the units are not free whatever Commit answers
   store::ObjectInfo info;
 };
 
-std::unique_ptr<meta::Transaction> MakePut(Core& core, PutRequest request, PutOutcome* outcome);
+/// Aborted when a source is not current any more; the errors of ObjectWriter::Commit.
+std::unique_ptr<meta::Transaction> MakePublish(Core& core, PublishRequest request, PublishOutcome* outcome);
 std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,
                                               std::string key, store::Condition condition);
+std::unique_ptr<meta::Transaction> MakeRename(Core& core, std::string bucket_name, uint64_t bucket, std::string from,
+                                              std::string to, store::RenameOptions options);
+/// `renamed` is how many, as the version of an info; shared with whoever waits, maybe no longer than its deadline.
+std::unique_ptr<meta::Transaction> MakeRenamePrefix(Core& core, std::string bucket_name, uint64_t bucket,
+                                                    std::string from, std::string to,
+                                                    std::shared_ptr<store::ObjectInfo> renamed);
 std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInfo info);
 std::unique_ptr<meta::Transaction> MakeDeleteBucket(Core& core, TenantId tenant, std::string name);
 

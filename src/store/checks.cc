@@ -56,6 +56,70 @@ Status CheckPut(std::string_view key, const PutOptions& options) {
   return CheckObjectSize(0, options.size_bytes.value_or(0));
 }
 
+Status CheckSources(const std::vector<Source>& sources) {
+  if (sources.empty())
+    return Status::InvalidArgument("an object is composed of at least one source: name one, or put an empty object");
+  if (sources.size() > base::kMaxSources)
+    return Status::InvalidArgument("{} sources; at most {} are allowed: compose in several steps", sources.size(),
+                                   base::kMaxSources);
+  for (const Source& source : sources) {
+    FB_TRY(base::CheckKey(source.key));
+    if (source.condition.kind == Condition::Kind::kIfAbsent)
+      return Status::InvalidArgument("source `{}/{}` cannot be asked to be absent", source.bucket, source.key);
+  }
+  return {};
+}
+
+Result<ByteRange> RangeOf(const Source& source, const ObjectInfo& object) {
+  if (source.offset <= object.size_bytes) {
+    const ByteRange range{.offset = source.offset,
+                          .length = source.length.value_or(object.size_bytes - source.offset)};
+    if (base::RangeFits(range.offset, range.length, object.size_bytes)) return range;
+  }
+  return Status::OutOfRange("source `{}/{}` has {} bytes: there are none at offset {}{}", source.bucket, source.key,
+                            object.size_bytes, source.offset,
+                            source.length ? fmt::format(" + {}", *source.length) : std::string());
+}
+
+Status CheckRename(std::string_view from, std::string_view to, const RenameOptions& options) {
+  FB_TRY(base::CheckKey(from));
+  FB_TRY(base::CheckKey(to));
+  if (from == to) return Status::InvalidArgument("`{}` has that key already: name another one", from);
+  if (options.source.kind == Condition::Kind::kIfAbsent)
+    return Status::InvalidArgument("what is to be renamed cannot be asked to be absent");
+  return {};
+}
+
+Status CheckRenamePrefix(std::string_view from, std::string_view to) {
+  FB_TRY(CheckListText("prefix", from));
+  FB_TRY(CheckListText("new prefix", to));
+  if (from == to) return Status::InvalidArgument("all keys begin with `{}` already: name another prefix", from);
+  return {};
+}
+
+Result<std::string> RenamedKey(std::string_view key, std::string_view from, std::string_view to) {
+  std::string renamed(to);
+  renamed.append(key.substr(from.size()));
+  if (const Status status = base::CheckKey(renamed); !status.ok())
+    return Status(status.code(), fmt::format("`{}` cannot be renamed: {}", key, status.message()));
+  return renamed;
+}
+
+Status TooManyToRename(std::string_view bucket, std::string_view prefix) {
+  return Status::ResourceExhausted(
+      "more than {} objects begin with `{}/{}`, and at most so many are renamed at once: rename longer prefixes, one "
+      "after the other",
+      base::kMaxRenamed, bucket, prefix);
+}
+
+Status NothingToRename(std::string_view bucket, std::string_view prefix) {
+  return Status::NotFound("no object begins with `{}/{}`", bucket, prefix);
+}
+
+Status RenameInTheWay(std::string_view bucket, std::string_view from, std::string_view to) {
+  return Status::AlreadyExists("`{0}/{1}` would become `{0}/{2}`, which exists: nothing was renamed", bucket, from, to);
+}
+
 Status CheckListOptions(const ListOptions& options) {
   if (options.limit == 0 || options.limit > base::kMaxListPage)
     return Status::InvalidArgument("a page of {} entries: ask for 1 to {}", options.limit,
@@ -79,10 +143,10 @@ Status CheckRead(std::string_view bucket, const ObjectInfo& object, uint64_t off
                             object.key, object.size_bytes);
 }
 
-Status CheckAnnouncedSize(const PutOptions& options, uint64_t written_bytes) {
-  if (!options.size_bytes || *options.size_bytes == written_bytes) return {};
+Status CheckAnnouncedSize(const std::optional<uint64_t>& announced_bytes, uint64_t written_bytes) {
+  if (!announced_bytes || *announced_bytes == written_bytes) return {};
   return Status::FailedPrecondition("{} bytes were written but {} announced; nothing is stored",
-                                    written_bytes, *options.size_bytes);
+                                    written_bytes, *announced_bytes);
 }
 
 Status CheckContent(std::optional<uint32_t> expected_crc32c, uint32_t actual_crc32c, std::string_view bucket,

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "store/object_store.h"
@@ -19,6 +21,28 @@ Status CheckDeadline(const Context& context, std::string_view what);
 /// all), etag (kMaxETagBytes of printable ASCII without quotes) or a size beyond kMaxObjectBytes.
 Status CheckPut(std::string_view key, const PutOptions& options);
 
+/// A run of an object.
+struct ByteRange {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+/// InvalidArgument for no source, more than kMaxSources, a bad key, or the condition if-absent.
+Status CheckSources(const std::vector<Source>& sources);
+/// Which bytes of `object` the source means; OutOfRange when it does not have them.
+Result<ByteRange> RangeOf(const Source& source, const ObjectInfo& object);
+
+/// InvalidArgument for a bad key, the same one twice, or a source that is to be absent.
+Status CheckRename(std::string_view from, std::string_view to, const RenameOptions& options);
+/// InvalidArgument for what can begin no key, or the same prefix twice.
+Status CheckRenamePrefix(std::string_view from, std::string_view to);
+/// What a key that begins with `from` becomes; InvalidArgument when that is no key.
+Result<std::string> RenamedKey(std::string_view key, std::string_view from, std::string_view to);
+Status TooManyToRename(std::string_view bucket, std::string_view prefix);
+Status NothingToRename(std::string_view bucket, std::string_view prefix);
+/// AlreadyExists: what a renamed key is in the way of.
+Status RenameInTheWay(std::string_view bucket, std::string_view from, std::string_view to);
+
 /// InvalidArgument for a limit of 0 or beyond kMaxListPage, or a prefix, delimiter or start_after that is
 /// longer than a key, holds NUL or is not UTF-8.
 Status CheckListOptions(const ListOptions& options);
@@ -30,8 +54,8 @@ Status CheckObjectSize(uint64_t size_bytes, uint64_t more_bytes);
 /// end.
 Status CheckRead(std::string_view bucket, const ObjectInfo& object, uint64_t offset, uint64_t length);
 
-/// FailedPrecondition unless `written_bytes` is what the put announced.
-Status CheckAnnouncedSize(const PutOptions& options, uint64_t written_bytes);
+/// FailedPrecondition unless `written_bytes` is what was announced, if anything was.
+Status CheckAnnouncedSize(const std::optional<uint64_t>& announced_bytes, uint64_t written_bytes);
 
 /// DataLoss unless `actual_crc32c` is what the caller of Commit expects.
 Status CheckContent(std::optional<uint32_t> expected_crc32c, uint32_t actual_crc32c, std::string_view bucket,

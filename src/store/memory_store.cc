@@ -44,7 +44,7 @@ class MemoryStore::Writer final : public ObjectWriter {
     if (std::exchange(committed_, true))
       co_return Status::FailedPrecondition("the put of `{}/{}` has ended; begin another one", bucket_,
                                            version_.info.key);
-    FB_CO_TRY(CheckAnnouncedSize(options_, version_.info.size_bytes));
+    FB_CO_TRY(CheckAnnouncedSize(options_.size_bytes, version_.info.size_bytes));
     FB_CO_TRY(CheckContent(crc32c, version_.info.crc32c, bucket_, version_.info.key));
     FB_CO_ASSIGN(operation_, CommitOperation(operation_, context, bucket_, version_.info.key, options_,
                                              store_.operation_time_ms()));
@@ -62,7 +62,7 @@ class MemoryStore::Writer final : public ObjectWriter {
           base::Arena::kPage);
     FB_TRY(CheckObjectSize(info.size_bytes, data.size()));
     const uint64_t size = info.size_bytes + data.size();
-    if (options_.size_bytes && size > *options_.size_bytes) FB_TRY(CheckAnnouncedSize(options_, size));
+    if (options_.size_bytes && size > *options_.size_bytes) FB_TRY(CheckAnnouncedSize(options_.size_bytes, size));
     for (size_t at = 0; at < data.size(); at += kPieceBytes) {
       base::Buffer piece = data.Slice(at, std::min(kPieceBytes, data.size() - at));
       const uint32_t crc32c = base::Crc32c(piece.view());
@@ -193,6 +193,142 @@ rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::Put(const Context& 
   if (!earlier) co_return writer;
   co_return std::make_unique<ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
                                              std::move(bucket), std::move(key), std::move(options));
+}
+
+rt::Task<Result<ObjectInfo>> MemoryStore::Compose(const Context& context, std::string bucket, std::string key,
+                                                  std::vector<Source> sources, PutOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "compose"));
+  FB_CO_TRY(CheckPut(key, options));
+  FB_CO_TRY(CheckSources(sources));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = ComposeOperation(context, bucket, key, sources, options, operation_time_ms());
+  VersionPointer replaced;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return ResultOfPut(*earlier, key, options.metadata);
+  const auto compose = [&]() FB_REQUIRES(mutex_) -> Result<ObjectInfo> {
+    FB_TRY(FindBucket(context.tenant, bucket).status());
+    FB_ASSIGN(Version version, Join(context.tenant, sources));
+    FB_TRY(CheckAnnouncedSize(options.size_bytes, version.info.size_bytes));
+    version.info.key = key;
+    version.info.metadata = options.metadata;
+    return Publish(context.tenant, bucket, options, std::move(version), &replaced);
+  };
+  co_return operations_.End(operation, compose());
+}
+
+Result<MemoryStore::Version> MemoryStore::Join(TenantId tenant, const std::vector<Source>& sources) {
+  struct Part {
+    VersionPointer version;
+    ByteRange range;
+  };
+  std::vector<Part> parts;
+  uint64_t size_bytes = 0;
+  for (const Source& source : sources) {
+    FB_ASSIGN(const Bucket* bucket, FindBucket(tenant, source.bucket));
+    const auto found = bucket->objects.find(source.key);
+    if (found == bucket->objects.end()) return NoSuchObject(source.bucket, source.key);
+    const ObjectInfo& info = found->second->info;
+    FB_TRY(CheckCondition(source.condition, info.etag, source.bucket, source.key));
+    FB_ASSIGN(const ByteRange range, RangeOf(source, info));
+    FB_TRY(CheckObjectSize(size_bytes, range.length));
+    size_bytes += range.length;
+    parts.push_back({found->second, range});
+  }
+  Version joined;
+  for (const auto& [version, range] : parts) {
+    for (const Piece& piece : version->pieces) {
+      const uint64_t begin = std::max(piece.offset, range.offset);
+      const uint64_t end = std::min(piece.offset + piece.buffer.size(), range.offset + range.length);
+      if (begin >= end) continue;
+      base::Buffer bytes = piece.buffer.Slice(begin - piece.offset, end - begin);
+      const uint32_t crc32c = bytes.size() == piece.buffer.size() ? piece.crc32c : base::Crc32c(bytes.view());
+      joined.info.crc32c = base::Crc32cCombine(joined.info.crc32c, crc32c, bytes.size());
+      joined.pieces.push_back({joined.info.size_bytes, std::move(bytes), crc32c});
+      joined.info.size_bytes += end - begin;
+    }
+  }
+  return joined;
+}
+
+rt::Task<Status> MemoryStore::Rename(const Context& context, std::string bucket, std::string from, std::string to,
+                                     RenameOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "rename"));
+  FB_CO_TRY(CheckRename(from, to, options));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = RenameOperation(context, bucket, from, to, options, operation_time_ms());
+  VersionPointer replaced;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, Move(context.tenant, bucket, from, to, options, &replaced));
+}
+
+Status MemoryStore::Move(TenantId tenant, std::string_view bucket, const std::string& from, const std::string& to,
+                         const RenameOptions& options, VersionPointer* replaced) {
+  FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
+  const auto source = in->objects.find(from);
+  if (source == in->objects.end()) return NoSuchObject(bucket, from);
+  FB_TRY(CheckCondition(options.source, source->second->info.etag, bucket, from));
+  const auto target = in->objects.find(to);
+  std::optional<std::string_view> etag;
+  if (target != in->objects.end()) etag = target->second->info.etag;
+  FB_TRY(CheckCondition(options.target, etag, bucket, to));
+  VersionPointer moved = Renamed(source->second, to);
+  *replaced = std::exchange(in->objects[to], std::move(moved));
+  if (*replaced != nullptr) {
+    UsageChange change;
+    change.Remove((*replaced)->info.size_bytes);
+    AddUsage(change, &tenants_[in->info.owner]);
+  }
+  in->objects.erase(from);
+  return {};
+}
+
+rt::Task<Result<uint64_t>> MemoryStore::RenamePrefix(const Context& context, std::string bucket, std::string from,
+                                                     std::string to) {
+  FB_CO_TRY(CheckDeadline(context, "rename"));
+  FB_CO_TRY(CheckRenamePrefix(from, to));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = RenamePrefixOperation(context, bucket, from, to, operation_time_ms());
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) FB_CO_TRY(earlier->refusal);
+  if (earlier) co_return earlier->version;
+  FB_CO_ASSIGN(const ObjectInfo renamed, operations_.End(operation, MovePrefix(context.tenant, bucket, from, to)));
+  co_return renamed.version;
+}
+
+Result<ObjectInfo> MemoryStore::MovePrefix(TenantId tenant, const std::string& bucket, const std::string& from,
+                                           const std::string& to) {
+  FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
+  std::vector<std::pair<std::string, std::string>> keys;  // old and new
+  for (auto object = in->objects.lower_bound(from);
+       object != in->objects.end() && object->first.starts_with(from); ++object) {
+    if (keys.size() == base::kMaxRenamed) return TooManyToRename(bucket, from);
+    FB_ASSIGN(std::string renamed, RenamedKey(object->first, from, to));
+    if (!renamed.starts_with(from) && in->objects.contains(renamed))
+      return RenameInTheWay(bucket, object->first, renamed);
+    keys.emplace_back(object->first, std::move(renamed));
+  }
+  if (keys.empty()) return NothingToRename(bucket, from);
+  std::map<std::string, VersionPointer> moved;
+  for (const auto& [key, renamed] : keys) {
+    const auto object = in->objects.find(key);
+    moved.emplace(renamed, Renamed(object->second, renamed));
+    in->objects.erase(object);
+  }
+  for (auto& [key, version] : moved) in->objects.emplace(key, std::move(version));
+  ObjectInfo renamed;
+  renamed.version = keys.size();
+  return renamed;
+}
+
+MemoryStore::VersionPointer MemoryStore::Renamed(const VersionPointer& version, std::string key) {
+  auto renamed = std::make_shared<Version>(*version);
+  renamed->info.key = std::move(key);
+  renamed->info.version = ++last_version_;
+  return renamed;
 }
 
 rt::Task<Result<std::unique_ptr<ObjectReader>>> MemoryStore::Open(const Context& context, std::string bucket,

@@ -41,6 +41,12 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<std::vector<BucketInfo>>> ListBuckets(const Context& context) override;
   rt::Task<Result<std::unique_ptr<ObjectWriter>>> Put(const Context& context, std::string bucket,
                                                       std::string key, PutOptions options) override;
+  rt::Task<Result<ObjectInfo>> Compose(const Context& context, std::string bucket, std::string key,
+                                       std::vector<Source> sources, PutOptions options) override;
+  rt::Task<Status> Rename(const Context& context, std::string bucket, std::string from, std::string to,
+                          RenameOptions options) override;
+  rt::Task<Result<uint64_t>> RenamePrefix(const Context& context, std::string bucket, std::string from,
+                                          std::string to) override;
   rt::Task<Result<std::unique_ptr<ObjectReader>>> Open(const Context& context, std::string bucket,
                                                        std::string key, Condition condition) override;
   rt::Task<Result<ObjectInfo>> Stat(const Context& context, std::string bucket, std::string key) override;
@@ -91,6 +97,15 @@ class MemoryStore final : public ObjectStore {
                              VersionPointer* replaced) FB_REQUIRES(mutex_);
   Status Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition,
                VersionPointer* erased) FB_REQUIRES(mutex_);
+  /// A version of what the sources say, not yet published.
+  Result<Version> Join(TenantId tenant, const std::vector<Source>& sources) FB_REQUIRES(mutex_);
+  Status Move(TenantId tenant, std::string_view bucket, const std::string& from, const std::string& to,
+              const RenameOptions& options, VersionPointer* replaced) FB_REQUIRES(mutex_);
+  /// What is published is the number of objects, as the version of its info.
+  Result<ObjectInfo> MovePrefix(TenantId tenant, const std::string& bucket, const std::string& from,
+                                const std::string& to) FB_REQUIRES(mutex_);
+  /// The same version under another name and a later number.
+  VersionPointer Renamed(const VersionPointer& version, std::string key) FB_REQUIRES(mutex_);
   Result<ListPage> ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options) FB_EXCLUDES(mutex_);
 
   TenantUsage UsageOf(TenantId tenant) const FB_REQUIRES(mutex_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random operations on the store and on a map; both must always agree.
+#include <algorithm>
 #include <map>
 
 #include "base/checksum.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int kOperations = 2000;
 constexpr size_t kMaxReaders = 4;
+constexpr size_t kMaxComposedBytes = 600'000;  // of an object, so that what is made of what was made has an end
 
 struct ModelObject {
   std::string content;
@@ -55,7 +57,10 @@ class ModelRun {
     if (dice < 260) return ReadSomeOf();
     if (dice < 310) return DeleteOne();
     if (dice < 330) return KeepOpen();
-    if (dice < 370) return ListSome();
+    if (dice < 350) return ListSome();
+    if (dice < 370) return ComposeOne();
+    if (dice < 385) return RenameOne();
+    if (dice < 388) return RenameSome();
     return StatOne();
   }
 
@@ -114,6 +119,82 @@ class ModelRun {
     EXPECT_EQ(put->crc32c, base::Crc32c(AsBytes(object.content)));
     object.etag = put->etag;
     objects_[key] = std::move(object);
+  }
+
+  void ComposeOne() {
+    if (objects_.empty()) return;
+    const std::string key = AnyKey();
+    std::vector<Source> sources;
+    ModelObject object{.content = "", .etag = "", .metadata = {}};
+    for (uint64_t left = 1 + Below(4); left != 0; --left) {
+      const auto source = std::next(objects_.begin(), static_cast<ptrdiff_t>(Below(objects_.size())));
+      const std::string& content = source->second.content;
+      const size_t offset = Below(2) == 0 ? 0 : Below(content.size() + 1);
+      const size_t length = Below(2) == 0 ? content.size() - offset : Below(content.size() - offset + 1);
+      if (object.content.size() + length > kMaxComposedBytes) continue;
+      sources.push_back({.bucket = StoreSuite::kBucket, .key = source->first, .offset = offset, .length = length});
+      object.content += content.substr(offset, length);
+    }
+    if (sources.empty()) return;
+    PutOptions options{.condition = AnyCondition(key)};
+    const Code expected = ExpectedCode(options.condition, Find(key));
+    const Context context = suite_.MakeContext();
+    const Result<ObjectInfo> composed = suite_.Run(
+        suite_.store().Compose(context, StoreSuite::kBucket, key, std::move(sources), std::move(options)));
+    ASSERT_TRUE(Is(composed, expected)) << key;
+    if (!composed.ok()) return;
+    EXPECT_EQ(composed->crc32c, base::Crc32c(AsBytes(object.content)));
+    object.etag = composed->etag;
+    objects_[key] = std::move(object);
+  }
+
+  void RenameOne() {
+    const std::string from = AnyKey();
+    const std::string to = AnyKey();
+    if (from == to) return;
+    const Condition condition = AnyCondition(to);
+    const ModelObject* object = Find(from);
+    const Code expected = object == nullptr ? Code::kNotFound : ExpectedCode(condition, Find(to));
+    const Context context = suite_.MakeContext();
+    ASSERT_TRUE(Is(suite_.Run(suite_.store().Rename(context, StoreSuite::kBucket, from, to, {.target = condition})),
+                   expected))
+        << from << " to " << to;
+    if (expected != Code::kOk) return;
+    objects_[to] = std::move(objects_[from]);
+    objects_.erase(from);
+  }
+
+  void RenameSome() {
+    const std::string prefixes[] = {"", "a", "a/", "a/b/", "ä/", "z", "none", "new/"};
+    const std::string from = prefixes[Below(std::size(prefixes))];
+    const std::string to = prefixes[Below(std::size(prefixes))];
+    if (from == to) return;
+    std::map<std::string, ModelObject> renamed;
+    std::map<std::string, ModelObject> stay;
+    bool no_key = false;
+    for (const auto& [key, object] : objects_) {
+      if (!key.starts_with(from)) {
+        stay[key] = object;
+        continue;
+      }
+      renamed[to + key.substr(from.size())] = object;
+      no_key = no_key || to.size() + key.size() == from.size();
+    }
+    const bool in_the_way = std::ranges::any_of(renamed, [&](const auto& one) { return stay.contains(one.first); });
+    const Context context = suite_.MakeContext();
+    const Result<uint64_t> result =
+        suite_.Run(suite_.store().RenamePrefix(context, StoreSuite::kBucket, from, to));
+    const std::string what = "`" + from + "` to `" + to + "`";
+    if (renamed.empty()) {
+      ASSERT_TRUE(Is(result, Code::kNotFound)) << what;
+    } else if (no_key || in_the_way) {
+      ASSERT_FALSE(result.ok()) << what;
+    } else {
+      ASSERT_TRUE(Is(result, Code::kOk)) << what;
+      EXPECT_EQ(*result, renamed.size()) << what;
+      objects_ = std::move(stay);
+      objects_.merge(renamed);
+    }
   }
 
   void AbandonOne() {

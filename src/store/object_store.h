@@ -31,8 +31,8 @@ namespace forebay::store {
 constexpr std::string_view kSystemBucket = "_forebay";
 
 
-// Operations. Of the changes (a put's Commit, Delete, CreateBucket, DeleteBucket) that come with the same
-// tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
+// Operations. Of the changes (a put's Commit, Compose, Rename, RenamePrefix, Delete, CreateBucket,
+// DeleteBucket) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
 // is kept for kOperationRetention (operations.h), over restarts. All others get that result, those that came
 // while the first was on its way too. A result is success, or the refusal NotFound, AlreadyExists or
 // FailedPrecondition by the state of the store; every other error leaves nothing, and a retry acts.
@@ -131,6 +131,21 @@ class ObjectReader {
   virtual rt::Task<Result<ReadData>> Read(const Context& context, uint64_t offset, uint64_t length) = 0;
 };
 
+/// A run of an object's bytes that another object is made of.
+struct Source {
+  std::string bucket{};
+  std::string key{};
+  Condition condition{};             // none or if-match
+  uint64_t offset = 0;
+  std::optional<uint64_t> length{};  // empty: up to the end
+};
+
+/// The conditions of a rename, each about the current version of one of its two names.
+struct RenameOptions {
+  Condition source{};  // none or if-match
+  Condition target{};
+};
+
 struct ListOptions {
   std::string prefix{};
   std::string delimiter{};              // empty = none; keys that hold it after the prefix are rolled up
@@ -189,6 +204,25 @@ class ObjectStore {
   /// of Commit.
   virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> Put(const Context& context, std::string bucket,
                                                               std::string key, PutOptions options) = 0;
+  /// Publishes an object whose content is that of the sources, one after the other, all as of one moment: a copy
+  /// (one source), a concatenation (several), a snapshot, an object with more or less at its end (it may be among
+  /// its own sources). Content is not copied but shared, until the last object that refers to it is gone; only what
+  /// lies in the metadata (some KiB of each source at most) is. It counts in full towards the quota.
+  /// InvalidArgument for no source or more than kMaxSources; NotFound or FailedPrecondition for a source;
+  /// OutOfRange for a range that passes its source's end; FailedPrecondition when size_bytes is given and is another;
+  /// Aborted when the sources were replaced again and again meanwhile; for the target as Commit of a put.
+  virtual rt::Task<Result<ObjectInfo>> Compose(const Context& context, std::string bucket, std::string key,
+                                               std::vector<Source> sources, PutOptions options) = 0;
+  /// Gives an object another key in its bucket, in place of what has that key: it keeps content, etag, metadata and
+  /// time, and becomes a later version. NotFound; InvalidArgument when both keys are the same; as the conditions say.
+  virtual rt::Task<Status> Rename(const Context& context, std::string bucket, std::string from, std::string to,
+                                  RenameOptions options) = 0;
+  /// Renames every object whose key begins with `from` so that it begins with `to`, all at one moment, and gives how
+  /// many there were. AlreadyExists, and nothing changes, when one of the new keys is that of an object that stays;
+  /// NotFound when there is nothing to rename; InvalidArgument for equal prefixes or a key that becomes no key;
+  /// ResourceExhausted for more than kMaxRenamed.
+  virtual rt::Task<Result<uint64_t>> RenamePrefix(const Context& context, std::string bucket, std::string from,
+                                                  std::string to) = 0;
   /// The current version. NotFound; FailedPrecondition when the condition (if-match) does not hold.
   virtual rt::Task<Result<std::unique_ptr<ObjectReader>>> Open(const Context& context, std::string bucket,
                                                                std::string key, Condition condition) = 0;

@@ -29,6 +29,10 @@ class Fingerprint {
   Fingerprint& Add(const Condition& condition) {
     return Add(static_cast<uint8_t>(condition.kind)).Add(condition.etag);
   }
+  Fingerprint& AddNumber(uint64_t number) {
+    base::Encoder(&text_).Varint(number);
+    return *this;
+  }
   uint32_t value() const { return base::Crc32c(AsBytes(text_)); }
 
  private:
@@ -86,6 +90,31 @@ Result<Operation> CommitOperation(const Operation& begun, const Context& context
 Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
                           const Condition& condition, uint64_t now_ms) {
   return Make(context, OperationKind::kDelete, Fingerprint().Add(bucket).Add(key).Add(condition), now_ms);
+}
+
+Operation ComposeOperation(const Context& context, std::string_view bucket, std::string_view key,
+                           const std::vector<Source>& sources, const PutOptions& options, uint64_t now_ms) {
+  Fingerprint fingerprint;
+  fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag).AddNumber(sources.size());
+  for (const Source& source : sources)
+    fingerprint.Add(source.bucket)
+        .Add(source.key)
+        .Add(source.condition)
+        .AddNumber(source.offset)
+        .AddNumber(source.length.value_or(UINT64_MAX));
+  for (const auto& [name, value] : options.metadata) fingerprint.Add(name).Add(value);
+  return Make(context, OperationKind::kCompose, fingerprint, now_ms);
+}
+
+Operation RenameOperation(const Context& context, std::string_view bucket, std::string_view from,
+                          std::string_view to, const RenameOptions& options, uint64_t now_ms) {
+  return Make(context, OperationKind::kRename,
+              Fingerprint().Add(bucket).Add(from).Add(to).Add(options.source).Add(options.target), now_ms);
+}
+
+Operation RenamePrefixOperation(const Context& context, std::string_view bucket, std::string_view from,
+                                std::string_view to, uint64_t now_ms) {
+  return Make(context, OperationKind::kRenamePrefix, Fingerprint().Add(bucket).Add(from).Add(to), now_ms);
 }
 
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms) {

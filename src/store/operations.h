@@ -25,7 +25,21 @@ constexpr std::chrono::milliseconds kOperationLead = std::chrono::minutes(5);
 /// Of the message of a refusal that is kept; longer ones are cut.
 constexpr size_t kMaxRefusalBytes = 512;
 
-enum class OperationKind : uint8_t { kPut = 1, kDelete = 2, kCreateBucket = 3, kDeleteBucket = 4 };
+enum class OperationKind : uint8_t {
+  kPut = 1,
+  kDelete = 2,
+  kCreateBucket = 3,
+  kDeleteBucket = 4,
+  kCompose = 5,
+  kRename = 6,
+  kRenamePrefix = 7,
+};
+constexpr OperationKind kLastOperationKind = OperationKind::kRenamePrefix;
+
+/// Whether one that took place gave more than ok, which its record keeps.
+constexpr bool HasResult(OperationKind kind) {
+  return kind == OperationKind::kPut || kind == OperationKind::kCompose || kind == OperationKind::kRenamePrefix;
+}
 
 /// What a put stores.
 struct Content {
@@ -52,8 +66,8 @@ struct OperationRecord {
   uint64_t recorded_ms = 0;        // the store's time
   std::optional<Content> content;  // of a put that was not refused before it was known
   Status refusal;                  // ok: it took place
-  // Of a put that took place.
-  uint64_t version = 0;
+  // Of one that took place, when its kind HasResult.
+  uint64_t version = 0;  // of a rename of a prefix: how many objects
   int64_t modified_ns = 0;
   std::string etag;
   friend bool operator==(const OperationRecord&, const OperationRecord&) = default;
@@ -82,6 +96,12 @@ Result<Operation> CommitOperation(const Operation& begun, const Context& context
                                   std::string_view key, const PutOptions& options, uint64_t now_ms);
 Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
                           const Condition& condition, uint64_t now_ms);
+Operation ComposeOperation(const Context& context, std::string_view bucket, std::string_view key,
+                           const std::vector<Source>& sources, const PutOptions& options, uint64_t now_ms);
+Operation RenameOperation(const Context& context, std::string_view bucket, std::string_view from,
+                          std::string_view to, const RenameOptions& options, uint64_t now_ms);
+Operation RenamePrefixOperation(const Context& context, std::string_view bucket, std::string_view from,
+                                std::string_view to, uint64_t now_ms);
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms);
 Operation DeleteBucketOperation(const Context& context, std::string_view name, uint64_t now_ms);
 
@@ -90,7 +110,7 @@ Operation DeleteBucketOperation(const Context& context, std::string_view name, u
 /// act.
 bool IsResult(Code code);
 
-/// `outcome` is a result; `stored` is given for a put that took place.
+/// `outcome` is a result; `stored` is given when it took place and its kind HasResult.
 OperationRecord RecordOf(const Operation& operation, const Status& outcome, const ObjectInfo* stored,
                          uint64_t now_ms);
 
@@ -108,7 +128,7 @@ bool IsOver(const OperationId& id, const OperationRecord& record, uint64_t now_m
 /// ResourceExhausted: `count` records are as many as the store keeps.
 Status TooManyOperations(uint64_t count);
 
-/// The result of a put that has a record.
+/// The result of a put, or of a compose, that has a record.
 Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key,
                                const UserMetadata& metadata);
 

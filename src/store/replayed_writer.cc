@@ -24,7 +24,7 @@ Content ReplayedWriter::ContentOf(std::optional<uint32_t> crc32c) const {
 rt::Task<Result<ObjectInfo>> ReplayedWriter::Commit(const Context& context, std::optional<uint32_t> crc32c) {
   FB_CO_TRY(CheckDeadline(context, "commit"));
   if (written_.size_bytes != 0) {
-    FB_CO_TRY(CheckAnnouncedSize(options_, written_.size_bytes));
+    FB_CO_TRY(CheckAnnouncedSize(options_.size_bytes, written_.size_bytes));
     FB_CO_TRY(CheckContent(crc32c, written_.crc32c, bucket_, key_));
   }
   operation_.content = ContentOf(crc32c);

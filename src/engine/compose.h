@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compose: an object made of runs of others, whose extents it shares. The sources are opened like for a read, what
+// the metadata holds of them is written anew, edges of blocks are read for their checksums, and then one transaction
+// takes place only if every source is still current; otherwise all starts over. Reactor-local in the call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core.h"
+#include "rt/task.h"
+#include "store/object_store.h"
+#include "store/operations.h"
+
+namespace forebay::engine {
+
+struct ComposeRequest {
+  std::string bucket_name;
+  uint64_t bucket = 0;
+  std::string key;
+  std::vector<store::Source> sources;
+  std::vector<uint64_t> source_buckets;  // their numbers
+  store::PutOptions options;
+};
+
+/// Errors as ObjectStore::Compose. No result of `operation` was found before.
+rt::Task<Result<store::ObjectInfo>> ComposeObject(Core& core, const store::Context& context,
+                                                  store::Operation operation, ComposeRequest request);
+
+}  // namespace forebay::engine
