@@ -102,6 +102,28 @@ struct ExistsResult {
   uint32_t crc32c = 0;
 };
 
+/// A run of an object's bytes.
+struct Source {
+  std::string bucket;
+  std::string key;
+  std::string if_match;  ///< an etag; empty: any
+  uint64_t offset = 0;
+  uint64_t length = UINT64_MAX;  ///< all that there is from the offset on, or exactly this many bytes
+};
+
+struct ComposeOptions {
+  bool if_absent = false;  ///< kAlreadyExists when there is an object
+  std::string if_match;    ///< an etag: kFailedPrecondition when the object is another version
+  std::map<std::string, std::string> metadata;
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct RenameOptions {
+  bool if_absent = false;  ///< kAlreadyExists when the new key is taken; otherwise that object is replaced
+  std::string if_match;    ///< an etag: kFailedPrecondition when the object to rename is another version
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
 struct CallOptions {
   std::chrono::nanoseconds timeout = kDefaultTimeout;
 };
@@ -257,6 +279,21 @@ class Client {
   /// kNotFound; with `if_match`, kFailedPrecondition when the object is another version.
   std::expected<void, Error> Remove(std::string_view bucket, std::string_view key,
                                     std::string_view if_match = {}, const CallOptions& options = {});
+
+  /// Makes an object of the bytes of 1 to 10,000 sources, one after the other, all as of one moment. Nothing is sent or
+  /// copied: the objects share what is stored. kNotFound for a source, kOutOfRange for bytes that it does not have.
+  std::expected<ObjectInfo, Error> Compose(std::string_view bucket, std::string_view key,
+                                           std::span<const Source> sources, const ComposeOptions& options = {});
+  /// Composes from one whole object, with its metadata; those of `options` come on top.
+  std::expected<ObjectInfo, Error> Copy(const ObjectName& from, const ObjectName& to,
+                                        const ComposeOptions& options = {});
+  /// Gives an object another key. It keeps content, etag and metadata, and becomes a later version.
+  std::expected<void, Error> Rename(std::string_view bucket, std::string_view from, std::string_view to,
+                                    const RenameOptions& options = {});
+  /// Renames all objects whose keys begin with `from`, at one moment; gives how many. kAlreadyExists, and nothing was
+  /// renamed, when a new key is taken; kNotFound when no key begins so; kResourceExhausted for more than 100,000.
+  std::expected<uint64_t, Error> RenamePrefix(std::string_view bucket, std::string_view from, std::string_view to,
+                                              const CallOptions& options = {});
 
   // ---- asynchronous forms: the callback is called exactly once, on the client's thread, also when the call
   // is refused. Memory stays valid until then. Called from a callback they start at once, without a change of

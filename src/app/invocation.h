@@ -38,6 +38,7 @@ int Fail(const Error& error);
 void AddServeCommand(CLI::App& root, Invocation& invocation);
 void AddTransferCommands(CLI::App& root, Invocation& invocation);   // put, get, cat
 void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat, rm
+void AddCopyCommands(CLI::App& root, Invocation& invocation);       // cp, concat, mv
 void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
 void AddTenantCommands(CLI::App& root, Invocation& invocation);     // tenant create, ls, show, set, rm
 void AddKeyCommands(CLI::App& root, Invocation& invocation);        // key create, ls, rm

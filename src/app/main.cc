@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   app::AddServeCommand(root, invocation);
   app::AddTransferCommands(root, invocation);
   app::AddNamespaceCommands(root, invocation);
+  app::AddCopyCommands(root, invocation);
   app::AddBucketCommands(root, invocation);
   app::AddTenantCommands(root, invocation);
   app::AddKeyCommands(root, invocation);

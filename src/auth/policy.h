@@ -26,7 +26,9 @@ enum class Scope : uint8_t {
 };
 
 struct PolicyRow {
-  std::string_view operation;  // "/forebay.control.v1.Buckets/List", or "data/Get" on the data plane
+  // "/forebay.control.v1.Buckets/List", or "data/Get" on the data plane; "also/..." is what a method needs besides its own
+  // row, on something else that its request names.
+  std::string_view operation;
   Right right;
   Scope scope;
 };
@@ -47,8 +49,11 @@ inline constexpr PolicyRow kPolicy[] = {
     {"/forebay.control.v1.Keys/Create", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Keys/Delete", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Keys/List", Right::kAdmin, Scope::kServer},
+    {"/forebay.control.v1.Namespace/Compose", Right::kPut, Scope::kKey},
     {"/forebay.control.v1.Namespace/Delete", Right::kDelete, Scope::kKey},
     {"/forebay.control.v1.Namespace/List", Right::kList, Scope::kPrefix},
+    {"/forebay.control.v1.Namespace/Rename", Right::kDelete, Scope::kKey},
+    {"/forebay.control.v1.Namespace/RenamePrefix", Right::kDelete, Scope::kPrefix},
     {"/forebay.control.v1.Namespace/Stat", Right::kGet, Scope::kKey},
     {"/forebay.control.v1.Sessions/Close", Right::kSession, Scope::kNothing},
     {"/forebay.control.v1.Sessions/Open", Right::kSession, Scope::kNothing},
@@ -57,6 +62,11 @@ inline constexpr PolicyRow kPolicy[] = {
     {"/forebay.control.v1.Tenants/Get", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Tenants/List", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Tenants/Set", Right::kAdmin, Scope::kServer},
+    {"also/Namespace/Compose/source", Right::kGet, Scope::kKey},
+    {"also/Namespace/Rename/from", Right::kGet, Scope::kKey},
+    {"also/Namespace/Rename/to", Right::kPut, Scope::kKey},
+    {"also/Namespace/RenamePrefix/from", Right::kGet, Scope::kPrefix},
+    {"also/Namespace/RenamePrefix/to", Right::kPut, Scope::kPrefix},
     {"data/Cancel", Right::kSession, Scope::kNothing},
     {"data/Exists", Right::kGet, Scope::kKey},
     {"data/Get", Right::kGet, Scope::kKey},

@@ -205,6 +205,65 @@ std::expected<void, Error> Client::Remove(std::string_view bucket, std::string_v
   }));
 }
 
+std::expected<ObjectInfo, Error> Client::Compose(std::string_view bucket, std::string_view key,
+                                                 std::span<const Source> sources, const ComposeOptions& options) {
+  if (options.if_absent && !options.if_match.empty())
+    return std::unexpected(Error{Code::kInvalidArgument, "an object cannot be absent and have an etag"});
+  store::PutOptions put{.metadata = options.metadata};
+  if (options.if_absent) put.condition = store::Condition::IfAbsent();
+  if (!options.if_match.empty()) put.condition = store::Condition::IfMatch(options.if_match);
+  std::vector<store::Source> from;
+  for (const Source& source : sources) {
+    from.push_back({.bucket = source.bucket, .key = source.key, .offset = source.offset});
+    if (!source.if_match.empty()) from.back().condition = store::Condition::IfMatch(source.if_match);
+    if (source.length != UINT64_MAX) from.back().length = source.length;
+  }
+  const OperationId id = core_->ids().New();
+  auto info = core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().Compose(std::string(bucket), std::string(key), from, put, id, left);
+  });
+  if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
+  return InfoOf(*std::move(info));
+}
+
+std::expected<ObjectInfo, Error> Client::Copy(const ObjectName& from, const ObjectName& to,
+                                              const ComposeOptions& options) {
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    const auto source = Stat(from.bucket, from.key, {.timeout = options.timeout});
+    if (!source) return std::unexpected(source.error());
+    ComposeOptions merged = options;
+    merged.metadata.insert(source->metadata.begin(), source->metadata.end());
+    const Source whole{.bucket = from.bucket, .key = from.key, .if_match = source->etag};
+    auto copied = Compose(to.bucket, to.key, {&whole, 1}, merged);
+    if (copied || copied.error().code != Code::kFailedPrecondition || attempt == kAttempts) return copied;
+    // Metadata and content are of one version: it may have been replaced in between.
+    const auto now = Stat(from.bucket, from.key, {.timeout = options.timeout});
+    if (now && now->etag == source->etag) return copied;  // another reason
+  }
+}
+
+std::expected<void, Error> Client::Rename(std::string_view bucket, std::string_view from, std::string_view to,
+                                          const RenameOptions& options) {
+  store::RenameOptions ask;
+  if (!options.if_match.empty()) ask.source = store::Condition::IfMatch(options.if_match);
+  if (options.if_absent) ask.target = store::Condition::IfAbsent();
+  const OperationId id = core_->ids().New();
+  return core_->Expected(core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().Rename(std::string(bucket), std::string(from), std::string(to), ask, id, left);
+  }));
+}
+
+std::expected<uint64_t, Error> Client::RenamePrefix(std::string_view bucket, std::string_view from,
+                                                    std::string_view to, const CallOptions& options) {
+  const OperationId id = core_->ids().New();
+  const auto renamed = core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().RenamePrefix(std::string(bucket), std::string(from), std::string(to), id, left);
+  });
+  if (!renamed.ok()) return std::unexpected(core_->ErrorOf(renamed.status()));
+  return *renamed;
+}
+
 std::expected<void, Error> Client::CreateBucket(std::string_view name, BucketClass bucket_class,
                                                 const CallOptions& options) {
   const OperationId id = core_->ids().New();

@@ -301,6 +301,60 @@ Status ControlClient::Delete(const std::string& bucket, const std::string& key, 
                      timeout);
 }
 
+Result<store::ObjectInfo> ControlClient::Compose(const std::string& bucket, const std::string& key,
+                                                 const std::vector<store::Source>& sources,
+                                                 const store::PutOptions& options, const OperationId& operation,
+                                                 base::Duration timeout) {
+  pb::ComposeObjectRequest request;
+  request.set_bucket(bucket);
+  request.set_key(key);
+  for (const store::Source& source : sources) {
+    pb::ComposeSource& added = *request.add_sources();
+    added.set_bucket(source.bucket);
+    added.set_key(source.key);
+    added.set_if_match(source.condition.etag);
+    added.set_offset(source.offset);
+    if (source.length) added.set_length(*source.length);
+  }
+  request.set_if_match(options.condition.etag);
+  request.set_if_absent(options.condition.kind == store::Condition::Kind::kIfAbsent);
+  request.mutable_metadata()->insert(options.metadata.begin(), options.metadata.end());
+  request.set_operation_id(ToBytes(operation));
+  pb::ComposeObjectResponse response;
+  FB_TRY(impl_->Call("Namespace/Compose", impl_->objects, &pb::Namespace::Stub::Compose, request, &response,
+                     timeout));
+  return FromMessage(std::move(*response.mutable_object()));
+}
+
+Status ControlClient::Rename(const std::string& bucket, const std::string& from, const std::string& to,
+                             const store::RenameOptions& options, const OperationId& operation,
+                             base::Duration timeout) {
+  pb::RenameObjectRequest request;
+  request.set_bucket(bucket);
+  request.set_from(from);
+  request.set_to(to);
+  request.set_if_match(options.source.etag);
+  request.set_if_absent(options.target.kind == store::Condition::Kind::kIfAbsent);
+  request.set_operation_id(ToBytes(operation));
+  pb::RenameObjectResponse response;
+  return impl_->Call("Namespace/Rename", impl_->objects, &pb::Namespace::Stub::Rename, request, &response,
+                     timeout);
+}
+
+Result<uint64_t> ControlClient::RenamePrefix(const std::string& bucket, const std::string& from,
+                                             const std::string& to, const OperationId& operation,
+                                             base::Duration timeout) {
+  pb::RenamePrefixRequest request;
+  request.set_bucket(bucket);
+  request.set_from(from);
+  request.set_to(to);
+  request.set_operation_id(ToBytes(operation));
+  pb::RenamePrefixResponse response;
+  FB_TRY(impl_->Call("Namespace/RenamePrefix", impl_->objects, &pb::Namespace::Stub::RenamePrefix, request,
+                     &response, timeout));
+  return response.renamed();
+}
+
 Result<Tenant> ControlClient::CreateTenant(const std::string& name, const TenantChange& limits,
                                            base::Duration timeout) {
   pb::CreateTenantRequest request;

@@ -109,6 +109,17 @@ class ControlClient {
   Status Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
                 const OperationId& operation, base::Duration timeout = {});
 
+  /// Of `options` the condition and the metadata; as ObjectStore::Compose.
+  Result<store::ObjectInfo> Compose(const std::string& bucket, const std::string& key,
+                                    const std::vector<store::Source>& sources, const store::PutOptions& options,
+                                    const OperationId& operation, base::Duration timeout = {});
+  /// Of `options` the source's if-match and the target's if-absent.
+  Status Rename(const std::string& bucket, const std::string& from, const std::string& to,
+                const store::RenameOptions& options, const OperationId& operation, base::Duration timeout = {});
+  /// How many objects there were.
+  Result<uint64_t> RenamePrefix(const std::string& bucket, const std::string& from, const std::string& to,
+                                const OperationId& operation, base::Duration timeout = {});
+
   /// The chain of a new capability whose private key belongs to `terms.holder`.
   Result<auth::Capability> IssueCapability(const IssueTerms& terms, base::Duration timeout = {});
   /// All that have not expired, ascending by id; as many calls as that takes.

@@ -202,6 +202,13 @@ AccessKey FromMessage(const pb::AccessKey& message) {
           .created = FromUnixMs(message.created_unix_ms())};
 }
 
+Result<store::Condition> ConditionFrom(const std::string& if_match, bool if_absent) {
+  if (!if_match.empty() && if_absent)
+    return Status::InvalidArgument("an object cannot be absent and have the ETag `{}`: ask for one of them", if_match);
+  if (if_absent) return store::Condition::IfAbsent();
+  return if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(if_match);
+}
+
 Result<uint32_t> PageLimit(uint32_t asked) {
   if (asked > base::kMaxListPage)
     return Status::InvalidArgument("limit is {}; a page holds at most {}", asked, base::kMaxListPage);

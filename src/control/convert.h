@@ -51,6 +51,9 @@ TenantChange FromMessage(const pb::TenantLimits& message);
 void ToMessage(const AccessKey& key, pb::AccessKey* message);
 AccessKey FromMessage(const pb::AccessKey& message);
 
+/// What an object must be like; InvalidArgument for both at once.
+Result<store::Condition> ConditionFrom(const std::string& if_match, bool if_absent);
+
 /// The entries of one answer: what was asked for, or the most there are. InvalidArgument above that.
 Result<uint32_t> PageLimit(uint32_t asked);
 

@@ -79,6 +79,8 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     // The proof came with the headers, and its caller may have taken its time since.
     Status allowed = door_.still_good_(*caller_.grant);
     if (allowed.ok()) allowed = auth::CheckGrant(*caller_.grant, row_, method_->target());
+    for (const Requirement& also : method_->also())
+      if (allowed.ok()) allowed = auth::CheckGrant(*caller_.grant, also.row, also.target);
     if (!allowed.ok()) {
       Refuse(allowed);
       return Finish(ToGrpc(allowed));

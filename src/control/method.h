@@ -35,6 +35,8 @@ class Method {
   virtual Status Parse(grpc::ByteBuffer* request) = 0;
   /// What the parsed request names; views of it.
   virtual auth::Target target() const = 0;
+  /// What else it must be allowed to do; views of it.
+  virtual std::vector<Requirement> also() const = 0;
   /// On a reactor, once.
   virtual rt::Task<Status> Run(const Caller& caller, store::Context& context) = 0;
   virtual Status Serialize(grpc::ByteBuffer* response) = 0;
@@ -54,6 +56,7 @@ class TypedMethod final : public Method {
                                    Request::descriptor()->full_name());
   }
   auth::Target target() const override { return TargetOf(request_); }
+  std::vector<Requirement> also() const override { return AlsoOf(request_); }
   rt::Task<Status> Run(const Caller& caller, store::Context& context) override {
     return handler_(caller, context, request_, response_);
   }

@@ -40,6 +40,13 @@ class PolicyMatrixTest : public ControlTest {
     set("name", "models");
     set("key", key);
     set("prefix", key);
+    set("from", key);
+    set("to", key + "2");
+    if (const auto* const sources = type->FindFieldByName("sources")) {
+      auto* const source = message->GetReflection()->AddMessage(message.get(), sources);
+      for (const auto& [field, value] : {std::pair("bucket", std::string("models")), {"key", key}})
+        source->GetReflection()->SetString(source, source->GetDescriptor()->FindFieldByName(field), value);
+    }
     if (method.ends_with("RevokeTenant"))  // one that the matrix does not use
       message->GetReflection()->SetUInt64(message.get(), type->FindFieldByName("tenant"), 999);
     return message->SerializeAsString();
@@ -127,6 +134,61 @@ TEST_F(PolicyMatrixTest, MissingRight) {
       if (right != row.right) others = others.With(right);
     ExpectDenied(CallWith(Held({.rights = others}), method, "p/x"), Code::kPermissionDenied, method);
   });
+}
+
+/// What a method needs besides its row: the request, and a capability that allows all but that.
+TEST_F(PolicyMatrixTest, WhatAMethodAlsoNeeds) {
+  const std::string kNamespace = "/forebay.control.v1.Namespace/";
+  v1::ComposeObjectRequest compose;
+  compose.set_bucket("models");
+  compose.set_key("p/y");
+  compose.add_sources()->set_bucket("models");
+  compose.mutable_sources(0)->set_key("p/x");
+  v1::RenameObjectRequest rename;
+  rename.set_bucket("models");
+  rename.set_from("p/x");
+  rename.set_to("p/y");
+  v1::RenamePrefixRequest prefix;
+  prefix.set_bucket("models");
+  prefix.set_from("p/");
+  prefix.set_to("p/q/");
+  const auto rights = [](std::initializer_list<Right> some) {
+    auth::RightSet set = auth::RightSet::Proven();
+    for (const Right right : some) set = set.With(right);
+    return set;
+  };
+  const auto call = [&](const std::string& method, const google::protobuf::Message& request, const Terms& terms) {
+    return Call(kNamespace + method, {auth::SignRpc(Held(terms), kNamespace + method, clock_.WallNow(), random_)},
+                request.SerializeAsString());
+  };
+  struct Case {
+    std::string method;
+    const google::protobuf::Message& request;
+    std::initializer_list<Right> missing_one;
+  };
+  for (const Case& one : {Case{"Compose", compose, {Right::kPut}}, Case{"Rename", rename, {Right::kDelete, Right::kPut}},
+                          Case{"Rename", rename, {Right::kDelete, Right::kGet}},
+                          Case{"RenamePrefix", prefix, {Right::kDelete, Right::kPut}},
+                          Case{"RenamePrefix", prefix, {Right::kDelete, Right::kGet}}})
+    ExpectDenied(call(one.method, one.request, {.rights = rights(one.missing_one)}), Code::kPermissionDenied, one.method);
+  // All rights, but not there where the other end is.
+  compose.mutable_sources(0)->set_key("q/x");
+  rename.set_to("q/y");
+  prefix.set_to("q/");
+  for (const auto& [method, request] :
+       {std::pair<std::string, const google::protobuf::Message&>("Compose", compose), {"Rename", rename}, {"RenamePrefix", prefix}})
+    ExpectDenied(call(method, request, {.bucket = "models", .prefix = "p/"}), Code::kPermissionDenied, method);
+  compose.mutable_sources(0)->set_key("p/x");
+  compose.mutable_sources(0)->set_bucket("other");
+  ExpectDenied(call("Compose", compose, {.bucket = "models"}), Code::kPermissionDenied, "source in another bucket");
+  compose.mutable_sources(0)->set_bucket("models");
+  const std::initializer_list<Right> all = {Right::kDelete, Right::kGet, Right::kPut};
+  EXPECT_TRUE(call("Compose", compose, {.rights = rights({Right::kPut, Right::kGet}), .bucket = "models", .prefix = "p/"}).ok());
+  rename.set_to("p/z");
+  EXPECT_TRUE(call("Rename", rename, {.rights = rights(all), .bucket = "models", .prefix = "p/"}).ok());
+  prefix.set_from("p/z");
+  prefix.set_to("p/zz");
+  EXPECT_TRUE(call("RenamePrefix", prefix, {.rights = rights(all), .bucket = "models", .prefix = "p/"}).ok());
 }
 
 TEST_F(PolicyMatrixTest, Expired) {

@@ -61,6 +61,9 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Namespace/List", &Services::ListObjects);
   add("/forebay.control.v1.Namespace/Stat", &Services::StatObject);
   add("/forebay.control.v1.Namespace/Delete", &Services::DeleteObject);
+  add("/forebay.control.v1.Namespace/Compose", &Services::ComposeObject);
+  add("/forebay.control.v1.Namespace/Rename", &Services::RenameObject);
+  add("/forebay.control.v1.Namespace/RenamePrefix", &Services::RenamePrefix);
   add("/forebay.control.v1.Admin/Health", &Services::Health);
   add("/forebay.control.v1.Admin/Stats", &Services::Stats);
   tenant_services_.AddTo(&table);
@@ -202,6 +205,44 @@ rt::Task<Status> Services::DeleteObject(const Caller&, store::Context& context,
   store::Condition condition;
   if (!request.if_match().empty()) condition = store::Condition::IfMatch(request.if_match());
   co_return co_await store_.Delete(context, request.bucket(), request.key(), std::move(condition));
+}
+
+rt::Task<Status> Services::ComposeObject(const Caller&, store::Context& context,
+                                         const pb::ComposeObjectRequest& request,
+                                         pb::ComposeObjectResponse& response) {
+  FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
+  FB_CO_ASSIGN(store::Condition condition, ConditionFrom(request.if_match(), request.if_absent()));
+  std::vector<store::Source> sources;
+  for (const pb::ComposeSource& source : request.sources()) {
+    sources.push_back({.bucket = source.bucket(), .key = source.key(), .offset = source.offset()});
+    if (!source.if_match().empty()) sources.back().condition = store::Condition::IfMatch(source.if_match());
+    if (source.has_length()) sources.back().length = source.length();
+  }
+  FB_CO_ASSIGN(store::ObjectInfo object,
+               co_await store_.Compose(context, request.bucket(), request.key(), std::move(sources),
+                                       {.condition = std::move(condition),
+                                        .metadata = {request.metadata().begin(), request.metadata().end()}}));
+  ToMessage(std::move(object), response.mutable_object());
+  co_return Status();
+}
+
+rt::Task<Status> Services::RenameObject(const Caller&, store::Context& context,
+                                        const pb::RenameObjectRequest& request, pb::RenameObjectResponse&) {
+  FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
+  store::RenameOptions options;
+  if (!request.if_match().empty()) options.source = store::Condition::IfMatch(request.if_match());
+  if (request.if_absent()) options.target = store::Condition::IfAbsent();
+  co_return co_await store_.Rename(context, request.bucket(), request.from(), request.to(), std::move(options));
+}
+
+rt::Task<Status> Services::RenamePrefix(const Caller&, store::Context& context,
+                                        const pb::RenamePrefixRequest& request,
+                                        pb::RenamePrefixResponse& response) {
+  FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
+  FB_CO_ASSIGN(const uint64_t renamed,
+               co_await store_.RenamePrefix(context, request.bucket(), request.from(), request.to()));
+  response.set_renamed(renamed);
+  co_return Status();
 }
 
 rt::Task<Status> Services::Health(const Caller&, store::Context&, const pb::HealthRequest&,

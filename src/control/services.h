@@ -55,6 +55,12 @@ class Services {
                               const pb::StatObjectRequest& request, pb::StatObjectResponse& response);
   rt::Task<Status> DeleteObject(const Caller& caller, store::Context& context,
                                 const pb::DeleteObjectRequest& request, pb::DeleteObjectResponse& response);
+  rt::Task<Status> ComposeObject(const Caller& caller, store::Context& context,
+                                 const pb::ComposeObjectRequest& request, pb::ComposeObjectResponse& response);
+  rt::Task<Status> RenameObject(const Caller& caller, store::Context& context,
+                                const pb::RenameObjectRequest& request, pb::RenameObjectResponse& response);
+  rt::Task<Status> RenamePrefix(const Caller& caller, store::Context& context,
+                                const pb::RenamePrefixRequest& request, pb::RenamePrefixResponse& response);
   rt::Task<Status> Health(const Caller& caller, store::Context& context, const pb::HealthRequest& request,
                           pb::HealthResponse& response);
   rt::Task<Status> Stats(const Caller& caller, store::Context& context, const pb::StatsRequest& request,

@@ -112,6 +112,57 @@ TEST_F(ServicesTest, DeleteMindsTheETagAndCarriesItsOperation) {
   EXPECT_EQ(store_->last().condition.kind, store::Condition::Kind::kNone);
 }
 
+TEST_F(ServicesTest, ComposeCarriesSourcesConditionsAndMetadata) {
+  CreateBucket("models");
+  const store::ObjectInfo a = Put("models", "a");
+  Put("models", "b");
+  const OperationId operation = Operation();
+  const Result<store::ObjectInfo> made =
+      client_->Compose("models", "c",
+                       {{.bucket = "models", .key = "a", .condition = store::Condition::IfMatch(a.etag)},
+                        {.bucket = "models", .key = "b", .offset = 1, .length = 2}},
+                       {.condition = store::Condition::IfAbsent(), .metadata = {{"made", "here"}}}, operation);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  EXPECT_EQ(made->key, "c");
+  EXPECT_EQ(made->size_bytes, a.size_bytes + 2);
+  EXPECT_EQ(made->metadata, (store::UserMetadata{{"made", "here"}}));
+  EXPECT_EQ(store_->last().operation, operation);
+  EXPECT_EQ(store_->last().condition.kind, store::Condition::Kind::kIfAbsent);
+  EXPECT_EQ(client_->Compose("models", "d", {{.bucket = "models", .key = "none"}}, {}, Operation()).status().code(),
+            Code::kNotFound);
+  EXPECT_EQ(client_
+                ->Compose("models", "d",
+                          {{.bucket = "models", .key = "a", .condition = store::Condition::IfMatch("other")}}, {},
+                          Operation())
+                .status()
+                .code(),
+            Code::kFailedPrecondition);
+  EXPECT_EQ(client_->Compose("models", "d", {}, {}, Operation()).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(client_->Compose("models", "d", {{.bucket = "models", .key = "a", .offset = UINT64_MAX}}, {}, Operation())
+                .status()
+                .code(),
+            Code::kOutOfRange);
+}
+
+TEST_F(ServicesTest, RenamesCarryTheirConditionsAndOperations) {
+  CreateBucket("models");
+  const store::ObjectInfo a = Put("models", "x/a");
+  Put("models", "x/b");
+  const OperationId operation = Operation();
+  EXPECT_EQ(client_->Rename("models", "x/a", "x/b", {.target = store::Condition::IfAbsent()}, Operation()).code(),
+            Code::kAlreadyExists);
+  EXPECT_EQ(client_->Rename("models", "x/a", "c", {.source = store::Condition::IfMatch("other")}, Operation()).code(),
+            Code::kFailedPrecondition);
+  EXPECT_TRUE(client_->Rename("models", "x/a", "x/c", {.source = store::Condition::IfMatch(a.etag)}, operation).ok());
+  EXPECT_EQ(store_->last().operation, operation);
+  EXPECT_EQ(store_->last().condition.etag, a.etag);
+  const Result<uint64_t> renamed = client_->RenamePrefix("models", "x/", "y/", Operation());
+  ASSERT_TRUE(renamed.ok()) << renamed.status().ToString();
+  EXPECT_EQ(*renamed, 2U);
+  EXPECT_TRUE(client_->Stat("models", "y/c").ok());
+  EXPECT_EQ(client_->RenamePrefix("models", "x/", "y/", Operation()).status().code(), Code::kNotFound);
+}
+
 TEST_F(ServicesTest, BothEndsOfASessionHaveTheSameKey) {
   const uint64_t time_ms = store_->operation_time_ms();
   const Result<ClientSession> session = client_->OpenSession();

@@ -1,10 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// TargetOf: what a request names, for the policy. A method whose request has no TargetOf here does not compile. Thread-safe:
-// pure functions. Private to src/control.
+// TargetOf: what a request names, for the policy; AlsoOf: what else it names, and the row of the policy for that. A method
+// whose request has no TargetOf here does not compile. Thread-safe: pure functions. Private to src/control.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "auth/grant.h"
+#include "auth/policy.h"
 #include "wire/control.pb.h"
+
+namespace forebay::control {
+
+/// A row of the policy, and what it must allow. Of a string that is no row nothing compiles.
+class Requirement {
+ public:
+  consteval static const auth::PolicyRow* Row(std::string_view operation) {
+    const auth::PolicyRow* row = auth::FindPolicy(operation);
+    if (row == nullptr) throw "there is no such row in auth/policy.h";
+    return row;
+  }
+
+  Requirement(const auth::PolicyRow* required, auth::Target on) : row(*required), target(on) {}
+  auth::PolicyRow row;
+  auth::Target target;  // views of the request
+};
+
+}  // namespace forebay::control
 
 namespace forebay::control::v1 {
 
@@ -35,6 +57,29 @@ inline auth::Target TargetOf(const ListObjectsRequest& request) { return {reques
 inline auth::Target TargetOf(const StatObjectRequest& request) { return {request.bucket(), request.key()}; }
 inline auth::Target TargetOf(const DeleteObjectRequest& request) { return {request.bucket(), request.key()}; }
 
+inline auth::Target TargetOf(const ComposeObjectRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const RenameObjectRequest& request) { return {request.bucket(), request.from()}; }
+inline auth::Target TargetOf(const RenamePrefixRequest& request) { return {request.bucket(), request.from()}; }
+
 inline auth::Target TargetOf(const IssueCapabilityRequest& request) { return {request.bucket(), request.prefix()}; }
+
+template <typename Request>
+std::vector<Requirement> AlsoOf(const Request&) {
+  return {};
+}
+inline std::vector<Requirement> AlsoOf(const ComposeObjectRequest& request) {
+  std::vector<Requirement> also;
+  for (const ComposeSource& source : request.sources())
+    also.emplace_back(Requirement::Row("also/Namespace/Compose/source"), auth::Target{source.bucket(), source.key()});
+  return also;
+}
+inline std::vector<Requirement> AlsoOf(const RenameObjectRequest& request) {
+  return {{Requirement::Row("also/Namespace/Rename/from"), {request.bucket(), request.from()}},
+          {Requirement::Row("also/Namespace/Rename/to"), {request.bucket(), request.to()}}};
+}
+inline std::vector<Requirement> AlsoOf(const RenamePrefixRequest& request) {
+  return {{Requirement::Row("also/Namespace/RenamePrefix/from"), {request.bucket(), request.from()}},
+          {Requirement::Row("also/Namespace/RenamePrefix/to"), {request.bucket(), request.to()}}};
+}
 
 }  // namespace forebay::control::v1

@@ -419,6 +419,57 @@ class NamespaceTest(CommandTest):
         self.fails("rm", "box/a", saying="box/a")
         self.forebay("rm", "-f", "box/a")
 
+    def test_cp_makes_an_equal_object_that_outlives_its_source(self):
+        content = b"".join(pieces(5 * MIB + 1, seed_value=7))
+        self.put("a", content, "--metadata", "colour=blue")
+        copied = self.forebay("cp", "box/a", "box/b", "--json").json
+        source = self.forebay("stat", "box/a", "--json").json
+        self.assertEqual(copied["size_bytes"], len(content))
+        self.assertEqual(copied["crc32c"], source["crc32c"])
+        self.assertEqual(copied["metadata"], {"colour": "blue"})
+        self.assertNotEqual(copied["etag"], source["etag"])
+        self.forebay("rm", "box/a")
+        self.assertEqual(self.forebay("cat", "box/b").bytes, content)
+        self.forebay("bucket", "create", "other")
+        self.forebay("cp", "box/b", "other/dir/")
+        self.assertEqual(self.forebay("cat", "other/dir/b").bytes, content)
+        self.forebay("cp", "box/b", "box/part", "--offset", "1000", "--length", "4194304")
+        self.assertEqual(self.forebay("cat", "box/part").bytes, content[1000:1000 + 4194304])
+        self.fails("cp", "box/b", "box/part", "--if-absent", saying="box/part")
+        self.fails("cp", "box/none", "box/c", saying="box/none")
+        self.fails("cp", "box/b", "box/c", "--offset", "9999999", saying="box/b")
+
+    def test_concat_joins_objects_and_can_add_to_one(self):
+        first, second = b"".join(pieces(2 * MIB + 5, seed_value=8)), b"small"
+        self.put("first", first)
+        self.put("second", second)
+        self.forebay("concat", "box/all", "box/first", "box/second", "box/first")
+        self.assertEqual(self.forebay("cat", "box/all").bytes, first + second + first)
+        self.forebay("concat", "box/all", "box/all", "box/second")
+        self.assertEqual(self.forebay("cat", "box/all").bytes, first + second + first + second)
+
+    def test_mv_renames_one_and_a_whole_prefix(self):
+        for name in ("run/1", "run/2", "run/sub/3", "other"):
+            self.put(name, name.encode())
+        etag = self.etag("run/1")
+        self.forebay("mv", "box/run/1", "box/first")
+        self.assertEqual(self.etag("first"), etag)
+        self.fails("cat", "box/run/1", saying="box/run/1")
+        self.forebay("mv", "box/first", "box/run/")
+        self.assertEqual(self.forebay("cat", "box/run/first").bytes, b"run/1")
+        done = self.forebay("mv", "-r", "box/run/", "box/done/2024/")
+        self.assertIn(b"renamed 3 objects", done.bytes)
+        self.assertEqual(self.forebay("ls", "-r", "box").bytes.decode().split(),
+                         ["done/2024/2", "done/2024/first", "done/2024/sub/3", "other"])
+        self.put("done/2024/x", b"x")
+        self.put("x", b"in the way")
+        self.fails("mv", "-r", "box/done/2024/", "box/", saying=["box/x", "nothing was renamed"])
+        self.fails("mv", "box/other", "box/x", "--if-absent", saying="box/x")
+        self.fails("mv", "-r", "box/none/", "box/n/", saying="box/none/")
+        self.forebay("mv", "box/other", "box/x")
+        self.assertEqual(self.forebay("cat", "box/x").bytes, b"other")
+        self.fails("mv", "box/x", "elsewhere/x", status=2, saying="forebay cp")
+
     def test_rm_goes_on_after_a_missing_one(self):
         self.put("b", b"x")
         self.fails("rm", "box/none", "box/b", saying="box/none")
