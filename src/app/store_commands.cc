@@ -39,6 +39,7 @@ int PrintReport(const engine::FsckReport& report, const FsckArguments& arguments
                                {"buckets", report.buckets},
                                {"objects", report.objects},
                                {"object_bytes", report.object_bytes},
+                               {"uploads", report.uploads},
                                {"operations", report.operations},
                                {"extents", report.extents},
                                {"used_bytes", report.used_bytes},
@@ -50,6 +51,7 @@ int PrintReport(const engine::FsckReport& report, const FsckArguments& arguments
     fmt::print("  {} buckets, {} objects of {}, {} extents; {} of {} in use\n", report.buckets,
                report.objects, base::FormatSize(report.object_bytes), report.extents,
                base::FormatSize(report.used_bytes), base::FormatSize(report.capacity_bytes));
+    if (report.uploads != 0) fmt::print("  {} uploads in progress\n", report.uploads);
     if (arguments.data)
       fmt::print("  {} read and verified against checksums\n", base::FormatSize(report.verified_bytes));
   }

@@ -23,6 +23,9 @@ constexpr size_t kMaxETagBytes = 64;
 constexpr uint64_t kMaxObjectBytes = 5 * kGiB * 1024;
 /// Entries of one page of a listing.
 constexpr uint32_t kMaxListPage = 1000;
+/// Parts of one upload, numbered from 1.
+constexpr uint32_t kMaxParts = 10'000;
+constexpr uint64_t kMaxPartBytes = 5 * kGiB;
 /// Objects that one compose call takes from.
 constexpr size_t kMaxSources = 10'000;
 /// Objects that one rename of a prefix moves: all of them are one commit.

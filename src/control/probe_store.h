@@ -112,6 +112,35 @@ class ProbeStore final : public store::ObjectStore {
     co_await Note(context, condition);
     co_return co_await inner_.Delete(context, std::move(bucket), std::move(key), std::move(condition));
   }
+  rt::Task<Result<store::UploadInfo>> CreateUpload(const store::Context& context, std::string bucket, std::string key,
+                                                   store::UserMetadata metadata) override {
+    return inner_.CreateUpload(context, std::move(bucket), std::move(key), std::move(metadata));
+  }
+  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> PutPart(const store::Context& context,
+                                                                 store::UploadName upload, uint32_t number,
+                                                                 store::PutOptions options) override {
+    return inner_.PutPart(context, std::move(upload), number, std::move(options));
+  }
+  rt::Task<Result<store::ObjectInfo>> CopyPart(const store::Context& context, store::UploadName upload,
+                                               uint32_t number, store::Source source) override {
+    return inner_.CopyPart(context, std::move(upload), number, std::move(source));
+  }
+  rt::Task<Result<store::PartPage>> ListParts(const store::Context& context, store::UploadName upload,
+                                              uint32_t start_after, uint32_t limit) override {
+    return inner_.ListParts(context, std::move(upload), start_after, limit);
+  }
+  rt::Task<Result<store::UploadPage>> ListUploads(const store::Context& context, std::string bucket,
+                                                  store::UploadListOptions options) override {
+    return inner_.ListUploads(context, std::move(bucket), std::move(options));
+  }
+  rt::Task<Result<store::ObjectInfo>> CompleteUpload(const store::Context& context, store::UploadName upload,
+                                                     std::vector<store::PartRef> parts,
+                                                     store::CompleteOptions options) override {
+    return inner_.CompleteUpload(context, std::move(upload), std::move(parts), std::move(options));
+  }
+  rt::Task<Status> AbortUpload(const store::Context& context, store::UploadName upload) override {
+    return inner_.AbortUpload(context, std::move(upload));
+  }
   rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override {
     co_await Note(context);
     co_return co_await inner_.SetQuota(context, tenant, quota);

@@ -14,6 +14,7 @@
 #include "engine/publish.h"
 #include "engine/reader.h"
 #include "engine/transactions.h"
+#include "engine/upload_transactions.h"
 #include "store/checks.h"
 #include "store/conditions.h"
 
@@ -38,6 +39,7 @@ class Composer {
   rt::Task<Result<PublishRequest>> Run() {
     FB_CO_TRY(co_await OpenSources());
     FB_CO_TRY(store::CheckAnnouncedSize(request_.options.size_bytes, out_.size_bytes));
+    if (request_.upload != 0) FB_CO_TRY(store::CheckPartSize(out_.size_bytes));
     FB_CO_TRY(co_await SumUp());
     FB_CO_TRY(co_await WriteInlineContent());
     MakeRuns();
@@ -46,6 +48,7 @@ class Composer {
 
  private:
   static bool IsInline(const OpenSource& source) { return source.version->state->pieces.empty(); }
+  bool MayBeInline() const { return request_.upload == 0 && out_.size_bytes <= kMaxInlineContent; }
   std::string_view InlineBytes(const OpenSource& source) const {
     return std::string_view(source.version->state->inline_content).substr(source.range.offset, source.range.length);
   }
@@ -57,6 +60,8 @@ class Composer {
     out_.condition = request_.options.condition;
     out_.metadata = request_.options.metadata;
     out_.etag = request_.options.etag;
+    out_.upload = request_.upload;
+    out_.part = request_.part;
     for (size_t i = 0; i < request_.sources.size(); ++i) {
       const store::Source& source = request_.sources[i];
       EpochSet::Guard guard = core_.epochs.Enter();  // before the lookup: what it finds stays readable
@@ -120,7 +125,7 @@ class Composer {
 
   /// What is small as a whole goes to the metadata. Else what lies there is written to extents of its own.
   rt::Task<Status> WriteInlineContent() {
-    if (out_.size_bytes <= kMaxInlineContent) co_return co_await ReadAll();
+    if (MayBeInline()) co_return co_await ReadAll();
     uint64_t total = 0;
     for (const OpenSource& source : opened_)
       if (IsInline(source)) total += source.range.length;
@@ -167,7 +172,7 @@ class Composer {
   }
 
   void MakeRuns() {
-    if (out_.size_bytes <= kMaxInlineContent) return;
+    if (MayBeInline()) return;
     NewRuns new_runs(out_.content.extents);
     for (const OpenSource& source : opened_) {
       if (IsInline(source)) {
@@ -243,7 +248,8 @@ rt::Task<Result<store::ObjectInfo>> ComposeObject(Core& core, const store::Conte
       if (earlier) co_return store::ResultOfPut(*earlier, request.key, request.options.metadata);
       co_return publish.error();
     }
-    Result<store::ObjectInfo> published = co_await Publish(core, context, operation, *std::move(publish));
+    Result<store::ObjectInfo> published = co_await Publish(core, context, operation, *std::move(publish),
+                                                                  request.upload == 0 ? MakePublish : MakePutPart);
     if (published.ok() || published.error().code() != Code::kAborted) co_return published;
   }
   co_return Status::Aborted("`{}/{}` was not composed: its sources were replaced {} times while it was tried; try again",

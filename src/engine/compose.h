@@ -22,6 +22,8 @@ struct ComposeRequest {
   std::vector<store::Source> sources;
   std::vector<uint64_t> source_buckets;  // their numbers
   store::PutOptions options;
+  uint64_t upload = 0;  // not 0: it becomes part `part` of this upload of the key
+  uint32_t part = 0;
 };
 
 /// Errors as ObjectStore::Compose. No result of `operation` was found before.

@@ -3,12 +3,15 @@
 
 #include <utility>
 
+#include "base/checksum.h"
 #include "base/limits.h"
 #include "engine/compose.h"
 #include "engine/loader.h"
 #include "engine/operations.h"
 #include "engine/reader.h"
+#include "engine/publish.h"
 #include "engine/transactions.h"
+#include "engine/upload_transactions.h"
 #include "engine/writer.h"
 #include "store/checks.h"
 #include "store/conditions.h"
@@ -392,6 +395,146 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
       *core_, context, operation,
       id.ok() ? MakeDelete(*core_, std::move(bucket), *id, std::move(key), std::move(condition))
               : MakeRefusal(id.error()));
+}
+
+// ---- uploads ----
+
+rt::Task<Result<store::UploadInfo>> Engine::CreateUpload(const store::Context& context, std::string bucket,
+                                                         std::string key, store::UserMetadata metadata) {
+  FB_CO_TRY(store::CheckDeadline(context, "begin upload"));
+  FB_CO_TRY(store::CheckUpload(key, metadata));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::CreateUploadOperation(context, bucket, key, metadata, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  auto begun = std::make_shared<store::ObjectInfo>();  // shared with the commit, which may end later
+  FB_CO_ASSIGN(const auto earlier,
+               co_await CommitOnce(*core_, context, operation,
+                                   id.ok() ? MakeCreateUpload(*core_, std::move(bucket), *id, key, metadata, begun)
+                                           : MakeRefusal(id.error()),
+                                   begun));
+  if (earlier) {
+    FB_CO_ASSIGN(*begun, store::ResultOfPut(*earlier, key, {}));
+  }
+  co_return store::UploadInfo{.id = begun->version,
+                              .key = std::move(key),
+                              .created = begun->modified,
+                              .metadata = std::move(metadata)};
+}
+
+rt::Task<Result<uint64_t>> Engine::CheckUpload(const store::Context& context, const store::UploadName& upload) {
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, upload.bucket));
+  FB_CO_TRY(core_->health());
+  Core& core = *core_;
+  FB_CO_TRY(co_await rt::Offload(context.reactor, *core.pool, [&core, target = UploadTarget{upload, id}] {
+    return FindUpload(*core.meta, target);
+  }));
+  co_return id;
+}
+
+rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::PutPart(const store::Context& context,
+                                                                       store::UploadName upload, uint32_t number,
+                                                                       store::PutOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "put part"));
+  FB_CO_TRY(store::CheckPart(upload, number, options));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation =
+      store::PutPartOperation(context, upload, number, options, operation_time_ms());
+  options.condition = {};
+  options.metadata.clear();
+  const Result<uint64_t> id = co_await CheckUpload(context, upload);
+  const bool look = !options.size_bytes || *options.size_bytes >= kLookBeforeBytes;
+  FB_CO_ASSIGN(std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, id.status(), look));
+  auto writer = std::make_unique<Writer>(*core_, context.reactor, operation, upload.bucket, id.value_or(0),
+                                         upload.key, options);
+  writer->PutPart(upload.id, number);
+  if (!earlier) co_return writer;
+  co_return std::make_unique<store::ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
+                                                    upload.bucket, upload.key, std::move(options));
+}
+
+rt::Task<Result<store::ObjectInfo>> Engine::CopyPart(const store::Context& context, store::UploadName upload,
+                                                     uint32_t number, store::Source source) {
+  FB_CO_TRY(store::CheckDeadline(context, "copy part"));
+  FB_CO_TRY(store::CheckPart(upload, number, {}));
+  FB_CO_TRY(store::CheckSources({source}));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation =
+      store::CopyPartOperation(context, upload, number, source, operation_time_ms());
+  ComposeRequest request{.bucket_name = upload.bucket, .bucket = 0, .key = upload.key, .sources = {}, .source_buckets = {},
+                         .options = {}, .upload = upload.id, .part = number};
+  const Result<uint64_t> id = co_await CheckUpload(context, upload);
+  const Result<uint64_t> source_bucket = FindBucket(context, source.bucket);
+  FB_CO_ASSIGN(const std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, id.ok() ? source_bucket.status() : id.status(), true));
+  if (earlier) co_return store::ResultOfPut(*earlier, upload.key, {});
+  request.bucket = *id;
+  request.sources.push_back(std::move(source));
+  request.source_buckets.push_back(*source_bucket);
+  co_return co_await ComposeObject(*core_, context, operation, std::move(request));
+}
+
+rt::Task<Result<store::PartPage>> Engine::ListParts(const store::Context& context, store::UploadName upload,
+                                                    uint32_t start_after, uint32_t limit) {
+  FB_CO_TRY(store::CheckDeadline(context, "list parts"));
+  FB_CO_TRY(store::CheckPageLimit(limit));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, upload.bucket));
+  Core& core = *core_;
+  co_return co_await rt::Offload(context.reactor, *core.pool,
+                                 [&core, target = UploadTarget{std::move(upload), id}, start_after, limit] {
+                                   return engine::ListParts(*core.meta, target, start_after, limit);
+                                 });
+}
+
+rt::Task<Result<store::UploadPage>> Engine::ListUploads(const store::Context& context, std::string bucket,
+                                                        store::UploadListOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "list uploads"));
+  FB_CO_TRY(store::CheckUploadList(options));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  Core& core = *core_;
+  co_return co_await rt::Offload(context.reactor, *core.pool, [&core, id, options = std::move(options)] {
+    return engine::ListUploads(*core.meta, id, options);
+  });
+}
+
+rt::Task<Result<store::ObjectInfo>> Engine::CompleteUpload(const store::Context& context, store::UploadName upload,
+                                                           std::vector<store::PartRef> parts,
+                                                           store::CompleteOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "complete upload"));
+  FB_CO_TRY(store::CheckComplete(upload, parts, options));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation =
+      store::CompleteUploadOperation(context, upload, parts, options, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, upload.bucket);
+  FB_CO_ASSIGN(const std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, id.ok() ? core_->health() : id.status(), true));
+  if (earlier) co_return store::ResultOfPut(*earlier, upload.key, {});
+  co_return co_await Publish(*core_, context, operation,
+                             {.bucket_name = std::move(upload.bucket),
+                              .bucket = *id,
+                              .key = std::move(upload.key),
+                              .condition = std::move(options.condition),
+                              .etag = std::move(options.etag),
+                              .crc32c = base::kCrc32cEmpty,
+                              .upload = upload.id,
+                              .parts = std::move(parts),
+                              .expected_crc32c = options.crc32c},
+                             MakeCompleteUpload);
+}
+
+rt::Task<Status> Engine::AbortUpload(const store::Context& context, store::UploadName upload) {
+  FB_CO_TRY(store::CheckDeadline(context, "abort upload"));
+  FB_CO_TRY(store::CheckUpload(upload.key, {}));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::AbortUploadOperation(context, upload, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, upload.bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  co_return co_await CommitOnce(*core_, context, operation,
+                                id.ok() ? MakeAbortUpload(*core_, {std::move(upload), *id})
+                                        : MakeRefusal(id.error()));
 }
 
 // ---- tenants ----

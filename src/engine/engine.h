@@ -87,6 +87,22 @@ class Engine final : public store::ObjectStore {
   rt::Task<Status> Delete(const store::Context& context, std::string bucket, std::string key,
                           store::Condition condition) override;
 
+  rt::Task<Result<store::UploadInfo>> CreateUpload(const store::Context& context, std::string bucket, std::string key,
+                                                   store::UserMetadata metadata) override;
+  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> PutPart(const store::Context& context,
+                                                                 store::UploadName upload, uint32_t number,
+                                                                 store::PutOptions options) override;
+  rt::Task<Result<store::ObjectInfo>> CopyPart(const store::Context& context, store::UploadName upload,
+                                               uint32_t number, store::Source source) override;
+  rt::Task<Result<store::PartPage>> ListParts(const store::Context& context, store::UploadName upload,
+                                              uint32_t start_after, uint32_t limit) override;
+  rt::Task<Result<store::UploadPage>> ListUploads(const store::Context& context, std::string bucket,
+                                                  store::UploadListOptions options) override;
+  rt::Task<Result<store::ObjectInfo>> CompleteUpload(const store::Context& context, store::UploadName upload,
+                                                     std::vector<store::PartRef> parts,
+                                                     store::CompleteOptions options) override;
+  rt::Task<Status> AbortUpload(const store::Context& context, store::UploadName upload) override;
+
   rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override;
   rt::Task<Result<store::TenantUsage>> GetTenantUsage(const store::Context& context,
                                                       TenantId tenant) override;
@@ -109,6 +125,8 @@ class Engine final : public store::ObjectStore {
                                       const std::string& key, const store::PutOptions& options);
   /// The same of a compose, and its buckets' numbers.
   rt::Task<Status> CheckCompose(const store::Context& context, ComposeRequest* request);
+  /// Whether the upload is there; the number of its bucket.
+  rt::Task<Result<uint64_t>> CheckUpload(const store::Context& context, const store::UploadName& upload);
   rt::Task<Status> CheckPutQuota(const store::Context& context, const std::string& bucket_name,
                                  uint64_t bucket, const std::string& key, uint64_t size_bytes);
   rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name,

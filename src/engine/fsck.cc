@@ -15,6 +15,7 @@
 #include "engine/rows.h"
 #include "engine/superblock.h"
 #include "engine/tenant_accounts.h"
+#include "engine/upload_rows.h"
 #include "store/tenancy.h"
 
 namespace forebay::engine {
@@ -33,6 +34,7 @@ class Checker {
     FB_CO_TRY(CheckBuckets());
     FB_CO_TRY(co_await CheckExtents());
     FB_CO_TRY(CheckObjects());
+    FB_CO_TRY(CheckUploads());
     CheckReferences();
     CheckOverlaps();
     FB_CO_TRY(CheckFreeSpace());
@@ -80,6 +82,7 @@ class Checker {
   Status CheckInline(const std::string& name, const NewestVersion& version);
   Result<std::vector<Piece>> PiecesOf(const NewestVersion& version);
   void CheckPieces(const std::string& name, const std::vector<Piece>& pieces);
+  Status CheckUploads();
   void CheckReferences();
   void CheckOverlaps();
   Status CheckFreeSpace();
@@ -100,6 +103,7 @@ class Checker {
   TenantUsages usages_;                              // as counted here, without quotas
   std::vector<Extent> extents_;                      // ascending by id
   std::vector<uint64_t> inline_contents_;            // of objects
+  std::map<uint64_t, std::pair<uint64_t, std::string>> uploads_;  // bucket and key, by id
   std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented contents
   std::map<std::pair<uint32_t, uint32_t>, GroupBitmap>
       used_;  // by device and group: the union of all extents
@@ -297,6 +301,42 @@ void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pie
     }
     offset += piece.length;
   }
+}
+
+Status Checker::CheckUploads() {
+  const std::unique_ptr<meta::Scan> rows = meta_.NewScan(Family::kSystem, PrefixEnd(kUploadPrefix));
+  for (rows->Seek(kUploadPrefix); rows->Valid(); rows->Next()) {
+    const Result<UploadKey> key = DecodeUploadKey(rows->key());
+    const Result<UploadRecord> record = DecodeUpload(rows->key(), rows->value());
+    if (!key.ok() || !record.ok()) {
+      Error(key.ok() ? record.error() : key.error());
+      continue;
+    }
+    ++report_.uploads;
+    if (!buckets_.contains(key->bucket))
+      Error("upload {:x} of `{}` is in a bucket that does not exist", key->upload, key->key);
+    if (key->upload >= counters_.next_version) Error("upload {:x} has a number that was not given out", key->upload);
+    if (!uploads_.try_emplace(key->upload, key->bucket, std::string(key->key)).second)
+      Error("there are two uploads {:x}", key->upload);
+  }
+  FB_TRY(rows->status());
+  const std::unique_ptr<meta::Scan> parts = meta_.NewScan(Family::kSystem, PrefixEnd(kPartPrefix));
+  for (parts->Seek(kPartPrefix); parts->Valid(); parts->Next()) {
+    const Result<PartKey> key = DecodePartKey(parts->key());
+    const Result<PartRecord> record = DecodePart(parts->key(), parts->value());
+    if (!key.ok() || !record.ok()) {
+      Error(key.ok() ? record.error() : key.error());
+      continue;
+    }
+    const auto upload = uploads_.find(key->upload);
+    if (upload == uploads_.end()) {
+      Error("part {} of upload {:x} is left over: there is no such upload", key->number, key->upload);
+    } else if (const auto owner = owners_.find(upload->second.first); owner != owners_.end()) {
+      store::AddUsage({.bytes = static_cast<int64_t>(record->size_bytes)}, &usages_[owner->second]);
+    }
+    CheckPieces(fmt::format("part {} of upload {:x}", key->number, key->upload), record->pieces);
+  }
+  return parts->status();
 }
 
 void Checker::CheckReferences() {

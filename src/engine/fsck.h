@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fsck: proves that a closed store is consistent, or says what is not. It looks at every row: each decodes;
-// each object has the content its record promises; each extent is referred to as often as it counts, lies
+// each object has the content its record promises, each part of an upload too; each extent is referred to as often as it counts, lies
 // inside of its device, overlaps no other, and the free-space bitmaps are exactly the union of all extents;
 // no row is left that nothing refers to; the accounts of tenants are what their buckets hold; the results of operations are as
 // many as are counted. With
@@ -31,6 +31,7 @@ struct FsckReport {
   uint64_t buckets = 0;  // without the server's own and what is in it
   uint64_t objects = 0;  // current versions
   uint64_t object_bytes = 0;
+  uint64_t uploads = 0;     // in progress
   uint64_t operations = 0;  // whose results are kept
   uint64_t extents = 0;
   uint64_t extent_bytes = 0;

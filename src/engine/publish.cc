@@ -18,8 +18,8 @@ struct PendingCommit {
 };
 
 rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, store::Operation operation, PublishRequest request,
-                        std::shared_ptr<PendingCommit> pending) {
-  std::unique_ptr<meta::Transaction> change = MakePublish(core, std::move(request), &pending->outcome);
+                        MakeTransaction make, std::shared_ptr<PendingCommit> pending) {
+  std::unique_ptr<meta::Transaction> change = make(core, std::move(request), &pending->outcome);
   if (!operation.id.IsNone()) {
     pending->once = std::make_shared<OnceOutcome>();
     change = MakeOnce(core.operations, operation, std::move(change), {pending, &pending->outcome.info}, pending->once);
@@ -33,7 +33,7 @@ rt::Task<void> CommitTo(Core& core, rt::Reactor& reactor, store::Operation opera
 }  // namespace
 
 rt::Task<Result<store::ObjectInfo>> Publish(Core& core, const store::Context& context, store::Operation operation,
-                                            PublishRequest request) {
+                                            PublishRequest request, MakeTransaction make) {
   const std::string bucket_name = request.bucket_name;
   const std::string key = request.key;
   const store::UserMetadata metadata = request.metadata;
@@ -42,7 +42,7 @@ rt::Task<Result<store::ObjectInfo>> Publish(Core& core, const store::Context& co
   pending->units = request.content.units;
   FB_CO_ASSIGN(const bool ended, co_await core.gates.RunUntil(
                                      context.reactor, context.deadline,
-                                     CommitTo(core, context.reactor, operation, std::move(request), pending)));
+                                     CommitTo(core, context.reactor, operation, std::move(request), make, pending)));
   if (!ended) co_return CommitIsLate().WithContext(fmt::format("put of `{}/{}`", bucket_name, key));
   if (pending->once != nullptr) LetGoOfOperations(core, context.reactor);  // also when the table is full
   FB_CO_TRY(pending->status);

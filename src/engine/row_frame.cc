@@ -2,9 +2,13 @@
 #include "engine/row_frame.h"
 
 #include "base/checksum.h"
+#include "base/limits.h"
 
 namespace forebay::engine {
 namespace {
+
+/// A piece is at least three bytes long: this bounds what a decoder allocates for `remaining` bytes of input.
+constexpr size_t kMinPieceBytes = 3;
 
 uint32_t RowChecksum(std::string_view row_key, std::string_view body) {
   return base::Crc32cExtend(base::Crc32c(AsBytes(row_key)), AsBytes(body));
@@ -41,6 +45,61 @@ Result<std::string_view> Unseal(const RowName& name, std::string_view value, uin
                                       newest);
   if (format == 0) return Nonsense(name, "its format is 0");
   return body.substr(1);
+}
+
+void PutPieces(base::Encoder& encoder, std::span<const Piece> pieces) {
+  encoder.Varint(pieces.size());
+  for (const Piece& piece : pieces) {
+    encoder.Varint(piece.extent);
+    encoder.Varint(piece.offset);
+    encoder.Varint(piece.length);
+  }
+}
+
+std::vector<Piece> TakePieces(base::Decoder& decoder, uint64_t expected_bytes) {
+  std::vector<Piece> pieces;
+  const uint64_t count = decoder.Varint();
+  if (count > decoder.remaining() / kMinPieceBytes) decoder.Fail();
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < count && !decoder.failed(); ++i) {
+    Piece piece;
+    piece.extent = decoder.Varint();
+    piece.offset = decoder.Varint();
+    piece.length = decoder.Varint();
+    const bool sane = piece.extent != 0 && piece.length != 0 &&
+                      base::RangeFits(piece.offset, piece.length, kMaxExtentBytes) &&
+                      piece.length <= expected_bytes - total;
+    if (!sane) {
+      decoder.Fail();
+      break;
+    }
+    total += piece.length;
+    pieces.push_back(piece);
+  }
+  if (total != expected_bytes) decoder.Fail();
+  return pieces;
+}
+
+void PutMetadata(base::Encoder& encoder, const store::UserMetadata& metadata) {
+  encoder.Varint(metadata.size());
+  for (const auto& [name, value] : metadata) {
+    encoder.Blob(name);
+    encoder.Blob(value);
+  }
+}
+
+store::UserMetadata TakeMetadata(base::Decoder& decoder) {
+  store::UserMetadata metadata;
+  const uint64_t count = decoder.Varint();
+  if (count > base::kMaxUserMetadataBytes) decoder.Fail();
+  size_t total = 0;
+  for (uint64_t i = 0; i < count && !decoder.failed(); ++i) {
+    const std::string_view name = decoder.Blob(base::kMaxUserMetadataBytes);
+    const std::string_view value = decoder.Blob(base::kMaxUserMetadataBytes);
+    total += name.size() + value.size();
+    if (total > base::kMaxUserMetadataBytes || !metadata.emplace(name, value).second) decoder.Fail();
+  }
+  return metadata;
 }
 
 }  // namespace forebay::engine

@@ -22,63 +22,6 @@ constexpr uint8_t kDeleteMarkerFlag = 1;
 constexpr uint8_t kContentFlag = 2;
 constexpr uint8_t kVersionedFlag = 1;
 constexpr size_t kVersionBytes = 8;
-/// A piece is at least three bytes long: this bounds what a decoder allocates for `remaining` bytes of input.
-constexpr size_t kMinPieceBytes = 3;
-
-void PutPieces(base::Encoder& encoder, std::span<const Piece> pieces) {
-  encoder.Varint(pieces.size());
-  for (const Piece& piece : pieces) {
-    encoder.Varint(piece.extent);
-    encoder.Varint(piece.offset);
-    encoder.Varint(piece.length);
-  }
-}
-
-std::vector<Piece> TakePieces(base::Decoder& decoder, uint64_t expected_bytes) {
-  std::vector<Piece> pieces;
-  const uint64_t count = decoder.Varint();
-  if (count > decoder.remaining() / kMinPieceBytes) decoder.Fail();
-  uint64_t total = 0;
-  for (uint64_t i = 0; i < count && !decoder.failed(); ++i) {
-    Piece piece;
-    piece.extent = decoder.Varint();
-    piece.offset = decoder.Varint();
-    piece.length = decoder.Varint();
-    const bool sane = piece.extent != 0 && piece.length != 0 &&
-                      base::RangeFits(piece.offset, piece.length, kMaxExtentBytes) &&
-                      piece.length <= expected_bytes - total;
-    if (!sane) {
-      decoder.Fail();
-      break;
-    }
-    total += piece.length;
-    pieces.push_back(piece);
-  }
-  if (total != expected_bytes) decoder.Fail();
-  return pieces;
-}
-
-void PutMetadata(base::Encoder& encoder, const store::UserMetadata& metadata) {
-  encoder.Varint(metadata.size());
-  for (const auto& [name, value] : metadata) {
-    encoder.Blob(name);
-    encoder.Blob(value);
-  }
-}
-
-store::UserMetadata TakeMetadata(base::Decoder& decoder) {
-  store::UserMetadata metadata;
-  const uint64_t count = decoder.Varint();
-  if (count > base::kMaxUserMetadataBytes) decoder.Fail();
-  size_t total = 0;
-  for (uint64_t i = 0; i < count && !decoder.failed(); ++i) {
-    const std::string_view name = decoder.Blob(base::kMaxUserMetadataBytes);
-    const std::string_view value = decoder.Blob(base::kMaxUserMetadataBytes);
-    total += name.size() + value.size();
-    if (total > base::kMaxUserMetadataBytes || !metadata.emplace(name, value).second) decoder.Fail();
-  }
-  return metadata;
-}
 
 /// The version that ends the key of an object's row, which is long enough; 0 when it is not.
 uint64_t VersionOf(std::string_view row_key) {

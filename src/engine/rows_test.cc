@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/rows.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 
@@ -9,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/codec.h"
 #include "base/random.h"
+#include "engine/upload_rows.h"
 
 namespace forebay::engine {
 namespace {
@@ -32,6 +34,14 @@ ObjectRecord MappedObject() {
   record.pieces = {{.extent = 7, .offset = 0, .length = 4'194'304},
                    {.extent = 8, .offset = 4096, .length = 805'696}};
   return record;
+}
+
+PartRecord Part() {
+  return {.size_bytes = 5'000'000,
+          .crc32c = 0xe3069283,
+          .etag = "abc",
+          .modified_ns = 1'700'000'000'000'000'000,
+          .pieces = MappedObject().pieces};
 }
 
 ExtentRecord Extent() {
@@ -88,6 +98,26 @@ TEST(KeysTest, NonsenseIsRefused) {
   EXPECT_EQ(DecodeSegmentKey("1234567890123").status().code(), Code::kDataLoss);
 }
 
+TEST(KeysTest, UploadsStandByKeyAndTheirPartsByNumber) {
+  const std::vector<std::string> keys = {EncodeUploadKey(3, "a", 9), EncodeUploadKey(3, "b", 2), EncodeUploadKey(3, "b", 300),
+                                         EncodeUploadKey(3, "b\x01", 1), EncodeUploadKey(3, "ba", 1), EncodeUploadKey(4, "a", 1)};
+  EXPECT_TRUE(std::ranges::is_sorted(keys));
+  const Result<UploadKey> key = DecodeUploadKey(keys[2]);
+  ASSERT_TRUE(key.ok());
+  EXPECT_EQ(key->bucket, 3U);
+  EXPECT_EQ(key->key, "b");
+  EXPECT_EQ(key->upload, 300U);
+  EXPECT_LT(EncodePartKey(7, 255), EncodePartKey(7, 256));
+  EXPECT_EQ(DecodePartKey(EncodePartKey(7, 256))->number, 256U);
+  EXPECT_EQ(DecodePartKey(EncodePartKey(7, 256))->upload, 7U);
+  for (const std::string& bad : {std::string("engine/upload/"), keys[0].substr(0, keys[0].size() - 1), EncodeUploadKey(3, "", 9),
+                                 EncodeUploadKey(3, "a", 0), std::string("engine/uploaD/") + keys[0].substr(14)})
+    EXPECT_EQ(DecodeUploadKey(bad).status().code(), Code::kDataLoss) << bad;
+  for (const std::string& bad : {std::string("engine/part/"), EncodePartKey(7, 0), EncodePartKey(0, 1), EncodePartKey(7, 10'001),
+                                 EncodePartKey(7, 1) + "x"})
+    EXPECT_EQ(DecodePartKey(bad).status().code(), Code::kDataLoss) << bad;
+}
+
 /// One kind of record: an example under its key, and the decoder.
 struct Kind {
   std::string name;
@@ -119,6 +149,11 @@ std::vector<Kind> Kinds() {
        [](std::string_view key, std::string_view value) { return DecodeBucket(key, value).status(); }},
       {"group", GroupKey(0, 1), EncodeGroup(GroupKey(0, 1), bitmap),
        [](std::string_view key, std::string_view value) { return DecodeGroup(key, value).status(); }},
+      {"upload", EncodeUploadKey(kBucket, "key", 7),
+       EncodeUpload(EncodeUploadKey(kBucket, "key", 7), {.created_ns = 5, .metadata = {{"color", "blue"}}}),
+       [](std::string_view key, std::string_view value) { return DecodeUpload(key, value).status(); }},
+      {"part", EncodePartKey(7, 3), EncodePart(EncodePartKey(7, 3), Part()),
+       [](std::string_view key, std::string_view value) { return DecodePart(key, value).status(); }},
       {"counters", std::string(kCountersKey),
        EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7}),
        [](std::string_view, std::string_view value) { return DecodeCounters(value).status(); }},
@@ -137,6 +172,11 @@ TEST(RowsTest, ComeBack) {
   own.content = 0;
   EXPECT_EQ(DecodeObject(renamed, EncodeObject(renamed, own))->content, 4U);
   EXPECT_EQ(*DecodeExtent(NumberKey(7), EncodeExtent(NumberKey(7), Extent())), Extent());
+  const std::string part = EncodePartKey(7, 3);
+  EXPECT_EQ(*DecodePart(part, EncodePart(part, Part())), Part());
+  const std::string upload = EncodeUploadKey(kBucket, "key", 7);
+  const UploadRecord upload_record{.created_ns = 5, .metadata = {{"color", "blue"}}};
+  EXPECT_EQ(*DecodeUpload(upload, EncodeUpload(upload, upload_record)), upload_record);
   const Counters counters{.next_extent = 5, .next_version = 6, .next_bucket = 7};
   EXPECT_EQ(*DecodeCounters(EncodeCounters(counters)), counters);
   store::BucketInfo info{.name = "models", .owner = TenantId{9}, .bucket_class = store::BucketClass::kCache};

@@ -9,8 +9,9 @@
 
 #include "base/codec.h"
 #include "base/limits.h"
-#include "engine/rows.h"
 #include "engine/row_frame.h"
+#include "engine/rows.h"
+#include "engine/upload_rows.h"
 
 namespace forebay::engine {
 namespace {
@@ -82,6 +83,32 @@ Result<TenantUsages> ReadTenants(meta::MetaStore& meta) {
   return accounts;
 }
 
+namespace {
+
+/// What uploads hold.
+Status CountParts(meta::MetaStore& meta, const std::unordered_map<uint64_t, TenantId>& owners,
+                  TenantUsages* accounts) {
+  std::unordered_map<uint64_t, TenantId> owners_of_uploads;
+  const std::unique_ptr<meta::Scan> uploads = meta.NewScan(Family::kSystem, PrefixEnd(kUploadPrefix));
+  for (uploads->Seek(kUploadPrefix); uploads->Valid(); uploads->Next()) {
+    FB_ASSIGN(const UploadKey key, DecodeUploadKey(uploads->key()));
+    const auto owner = owners.find(key.bucket);
+    if (owner != owners.end()) owners_of_uploads.emplace(key.upload, owner->second);
+  }
+  FB_TRY(uploads->status());
+  const std::unique_ptr<meta::Scan> parts = meta.NewScan(Family::kSystem, PrefixEnd(kPartPrefix));
+  for (parts->Seek(kPartPrefix); parts->Valid(); parts->Next()) {
+    FB_ASSIGN(const PartKey key, DecodePartKey(parts->key()));
+    FB_ASSIGN(const PartRecord record, DecodePart(parts->key(), parts->value()));
+    const auto owner = owners_of_uploads.find(key.upload);
+    if (owner != owners_of_uploads.end())
+      store::AddUsage({.bytes = static_cast<int64_t>(record.size_bytes)}, &(*accounts)[owner->second]);
+  }
+  return parts->status();
+}
+
+}  // namespace
+
 Result<TenantUsages> CountTenants(meta::MetaStore& meta) {
   TenantUsages accounts;
   std::unordered_map<uint64_t, TenantId> owners;  // by the number of the bucket
@@ -101,6 +128,7 @@ Result<TenantUsages> CountTenants(meta::MetaStore& meta) {
       store::AddUsage(store::UsageChange::Put(record.size_bytes), &accounts[owner->second]);
   }
   FB_TRY(objects->status());
+  FB_TRY(CountParts(meta, owners, &accounts));
   return accounts;
 }
 

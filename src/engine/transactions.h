@@ -47,6 +47,11 @@ struct PublishRequest {
   NewContent content{};
   std::vector<ContentRun> runs{};  // in order, all of the object; empty: just the new content
   std::vector<SourceVersion> sources{};
+  // Of the parts of an upload: which one this is, or which ones become the object.
+  uint64_t upload = 0;
+  uint32_t part = 0;
+  std::vector<store::PartRef> parts{};
+  std::optional<uint32_t> expected_crc32c{};  // of the object that they become
 };
 
 /// What became of it. Borrowed by the transaction; the committing coroutine holds it.

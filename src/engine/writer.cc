@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/publish.h"
+#include "engine/upload_transactions.h"
 #include "store/checks.h"
 
 namespace forebay::engine {
@@ -25,8 +26,8 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
   content_.End();
   FB_CO_TRY(store::CheckAnnouncedSize(options_.size_bytes, content_.size_bytes()));
   FB_CO_TRY(core_.health());
-  FB_CO_ASSIGN(operation_, store::CommitOperation(operation_, context, bucket_name_, key_, options_,
-                                                  core_.operations.NowMs()));
+  if (upload_ != 0) FB_CO_TRY(store::CheckPartSize(content_.size_bytes()));
+  FB_CO_ASSIGN(operation_, store::CommitOperation(operation_, context, core_.operations.NowMs()));
   FB_CO_ASSIGN(NewContent content, co_await content_.Finish(context));
   FB_CO_TRY(store::CheckContent(crc32c, content.crc32c, bucket_name_, key_));
   operation_.content = store::Content{.size_bytes = content.size_bytes, .crc32c = content.crc32c};
@@ -39,7 +40,10 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
                               .etag = options_.etag,
                               .size_bytes = content.size_bytes,
                               .crc32c = content.crc32c,
-                              .content = std::move(content)});
+                              .content = std::move(content),
+                              .upload = upload_,
+                              .part = part_},
+                             upload_ == 0 ? MakePublish : MakePutPart);
 }
 
 }  // namespace forebay::engine

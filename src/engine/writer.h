@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writer: one put in progress. Its content goes to a ContentWriter as it comes; Commit waits for that and hands one
+// Writer: one put in progress, of an object or of a part of one. Its content goes to a ContentWriter as it comes; Commit waits for that and hands one
 // transaction to the committer. A writer that is destroyed before leaves nothing. Reactor-local to the reactor of the
 // call that made it.
 #pragma once
@@ -19,6 +19,12 @@ class Writer final : public store::ObjectWriter {
   /// `core` is borrowed and outlives the writer.
   Writer(Core& core, rt::Reactor& reactor, store::Operation operation, std::string bucket_name,
          uint64_t bucket, std::string key, store::PutOptions options);
+  /// Of a part: what it writes becomes part `number` of the upload.
+  void PutPart(uint64_t upload, uint32_t number) {
+    upload_ = upload;
+    part_ = number;
+    content_.NeedExtents();
+  }
 
   rt::Task<Result<base::Buffer>> Allocate(const store::Context& context, size_t size) override {
     return content_.Allocate(context, size);
@@ -37,6 +43,8 @@ class Writer final : public store::ObjectWriter {
   const std::string key_;
   store::PutOptions options_;
   ContentWriter content_;
+  uint64_t upload_ = 0;  // 0: no part
+  uint32_t part_ = 0;
 };
 
 }  // namespace forebay::engine

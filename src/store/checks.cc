@@ -120,10 +120,58 @@ Status RenameInTheWay(std::string_view bucket, std::string_view from, std::strin
   return Status::AlreadyExists("`{0}/{1}` would become `{0}/{2}`, which exists: nothing was renamed", bucket, from, to);
 }
 
+Status CheckUpload(std::string_view key, const UserMetadata& metadata) {
+  FB_TRY(base::CheckKey(key));
+  return CheckMetadata(metadata);
+}
+
+Status CheckPart(const UploadName& upload, uint32_t number, const PutOptions& options) {
+  FB_TRY(base::CheckKey(upload.key));
+  if (number == 0 || number > base::kMaxParts)
+    return Status::InvalidArgument("part {}: parts have the numbers 1 to {}", number, base::kMaxParts);
+  FB_TRY(CheckETag(options.etag));
+  return CheckPartSize(options.size_bytes.value_or(0));
+}
+
+Status CheckPartSize(uint64_t size_bytes) {
+  if (size_bytes <= base::kMaxPartBytes) return {};
+  return Status::InvalidArgument("a part has at most {} bytes ({}): make more parts", base::kMaxPartBytes,
+                                 base::FormatSize(base::kMaxPartBytes));
+}
+
+Status CheckComplete(const UploadName& upload, const std::vector<PartRef>& parts, const CompleteOptions& options) {
+  FB_TRY(base::CheckKey(upload.key));
+  FB_TRY(CheckETag(options.etag));
+  if (parts.empty()) return Status::InvalidArgument("an upload is completed with at least one part");
+  uint32_t last = 0;
+  for (const PartRef& part : parts) {
+    if (part.number <= last || part.number > base::kMaxParts)
+      return Status::InvalidArgument("part {} after part {}: name parts in the order of their numbers, 1 to {}, each once",
+                                     part.number, last, base::kMaxParts);
+    last = part.number;
+  }
+  return {};
+}
+
+Status CheckNamedPart(const PartRef& part, std::optional<std::string_view> etag) {
+  if (!etag) return Status::InvalidArgument("part {} was never sent", part.number);
+  if (part.etag.empty() || part.etag == *etag) return {};
+  return Status::InvalidArgument("part {} has the ETag `{}`, not `{}`: it was sent again", part.number, *etag, part.etag);
+}
+
+Status CheckPageLimit(uint32_t limit) {
+  if (limit != 0 && limit <= base::kMaxListPage) return {};
+  return Status::InvalidArgument("a page of {} entries: ask for 1 to {}", limit, base::kMaxListPage);
+}
+
+Status CheckUploadList(const UploadListOptions& options) {
+  FB_TRY(CheckPageLimit(options.limit));
+  FB_TRY(CheckListText("prefix", options.prefix));
+  return CheckListText("key to go on after", options.after_key);
+}
+
 Status CheckListOptions(const ListOptions& options) {
-  if (options.limit == 0 || options.limit > base::kMaxListPage)
-    return Status::InvalidArgument("a page of {} entries: ask for 1 to {}", options.limit,
-                                   base::kMaxListPage);
+  FB_TRY(CheckPageLimit(options.limit));
   FB_TRY(CheckListText("prefix", options.prefix));
   FB_TRY(CheckListText("delimiter", options.delimiter));
   return CheckListText("start-after key", options.start_after);

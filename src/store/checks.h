@@ -43,6 +43,18 @@ Status NothingToRename(std::string_view bucket, std::string_view prefix);
 /// AlreadyExists: what a renamed key is in the way of.
 Status RenameInTheWay(std::string_view bucket, std::string_view from, std::string_view to);
 
+/// InvalidArgument for a bad key or metadata.
+Status CheckUpload(std::string_view key, const UserMetadata& metadata);
+/// InvalidArgument for a number that no part has, or a part that is too large or has a bad etag.
+Status CheckPart(const UploadName& upload, uint32_t number, const PutOptions& options);
+Status CheckPartSize(uint64_t size_bytes);
+/// InvalidArgument for no part, or numbers that do not ascend, and a bad etag.
+Status CheckComplete(const UploadName& upload, const std::vector<PartRef>& parts, const CompleteOptions& options);
+/// InvalidArgument: the part is not there (no etag), or has another etag than is asked for.
+Status CheckNamedPart(const PartRef& part, std::optional<std::string_view> etag);
+Status CheckUploadList(const UploadListOptions& options);
+Status CheckPageLimit(uint32_t limit);
+
 /// InvalidArgument for a limit of 0 or beyond kMaxListPage, or a prefix, delimiter or start_after that is
 /// longer than a key, holds NUL or is not UTF-8.
 Status CheckListOptions(const ListOptions& options);

@@ -19,11 +19,13 @@ namespace forebay::store {
 
 class MemoryStore::Writer final : public ObjectWriter {
  public:
-  Writer(MemoryStore& store, Operation operation, std::string bucket, std::string key, PutOptions options)
+  Writer(MemoryStore& store, Operation operation, std::string bucket, std::string key, PutOptions options,
+         std::optional<PartTarget> part = std::nullopt)
       : store_(store),
         operation_(operation),
         bucket_(std::move(bucket)),
-        options_(std::move(options)) {
+        options_(std::move(options)),
+        part_(std::move(part)) {
     version_.info.key = std::move(key);
     version_.info.metadata = options_.metadata;
   }
@@ -46,8 +48,8 @@ class MemoryStore::Writer final : public ObjectWriter {
                                            version_.info.key);
     FB_CO_TRY(CheckAnnouncedSize(options_.size_bytes, version_.info.size_bytes));
     FB_CO_TRY(CheckContent(crc32c, version_.info.crc32c, bucket_, version_.info.key));
-    FB_CO_ASSIGN(operation_, CommitOperation(operation_, context, bucket_, version_.info.key, options_,
-                                             store_.operation_time_ms()));
+    if (part_) FB_CO_TRY(CheckPartSize(version_.info.size_bytes));
+    FB_CO_ASSIGN(operation_, CommitOperation(operation_, context, store_.operation_time_ms()));
     co_return PublishOnce();
   }
 
@@ -80,6 +82,9 @@ class MemoryStore::Writer final : public ObjectWriter {
     const base::MutexLock lock(store_.mutex_);
     FB_ASSIGN(const auto earlier, store_.operations_.Begin(operation_));
     if (earlier) return ResultOfPut(*earlier, key, options_.metadata);
+    if (part_)
+      return store_.operations_.End(
+          operation_, store_.StorePart(operation_.tenant, *part_, options_.etag, std::move(version_), &replaced));
     return store_.operations_.End(operation_,
                                   store_.Publish(operation_.tenant, bucket_, options_, std::move(version_), &replaced));
   }
@@ -88,6 +93,7 @@ class MemoryStore::Writer final : public ObjectWriter {
   Operation operation_;
   const std::string bucket_;
   const PutOptions options_;
+  const std::optional<PartTarget> part_;
   Version version_;
   bool committed_ = false;
 };
@@ -364,6 +370,202 @@ rt::Task<Status> MemoryStore::Delete(const Context& context, std::string bucket,
   co_return operations_.End(operation, Erase(context.tenant, bucket, key, condition, &erased));
 }
 
+// ---- uploads ----
+
+Result<MemoryStore::FoundUpload> MemoryStore::FindUpload(TenantId tenant, const UploadName& upload) {
+  FB_ASSIGN(Bucket * bucket, FindBucket(tenant, upload.bucket));
+  const auto found = bucket->uploads.find({upload.key, upload.id});
+  if (found == bucket->uploads.end()) return NoSuchUpload(upload);
+  return FoundUpload{bucket, &found->second};
+}
+
+rt::Task<Result<UploadInfo>> MemoryStore::CreateUpload(const Context& context, std::string bucket, std::string key,
+                                                       UserMetadata metadata) {
+  FB_CO_TRY(CheckDeadline(context, "begin upload"));
+  FB_CO_TRY(CheckUpload(key, metadata));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = CreateUploadOperation(context, bucket, key, metadata, operation_time_ms());
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  const auto begin = [&]() FB_REQUIRES(mutex_) -> Result<ObjectInfo> {
+    FB_ASSIGN(Bucket * in, FindBucket(context.tenant, bucket));
+    ObjectInfo info;
+    info.version = ++last_version_;
+    info.modified = clock_.WallNow();
+    in->uploads[{key, info.version}].info = {
+        .id = info.version, .key = key, .created = info.modified, .metadata = metadata};
+    return info;
+  };
+  FB_CO_ASSIGN(const ObjectInfo begun, earlier ? ResultOfPut(*earlier, key, {}) : operations_.End(operation, begin()));
+  co_return UploadInfo{.id = begun.version, .key = key, .created = begun.modified, .metadata = std::move(metadata)};
+}
+
+rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::PutPart(const Context& context, UploadName upload,
+                                                                     uint32_t number, PutOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "put part"));
+  FB_CO_TRY(CheckPart(upload, number, options));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = PutPartOperation(context, upload, number, options, operation_time_ms());
+  options.condition = {};
+  options.metadata.clear();
+  const auto begin = [&]() -> Result<std::optional<OperationRecord>> {
+    const base::MutexLock lock(mutex_);
+    FB_ASSIGN(std::optional<OperationRecord> earlier, operations_.Begin(operation));
+    if (earlier) {
+      FB_TRY(earlier->refusal);
+      return earlier;
+    }
+    const Status there = FindUpload(context.tenant, upload).status();
+    if (!there.ok()) return operations_.End(operation, there);
+    return earlier;
+  };
+  FB_CO_ASSIGN(std::optional<OperationRecord> earlier, begin());
+  auto writer = std::make_unique<Writer>(*this, operation, upload.bucket, upload.key, options,
+                                         PartTarget{.upload = upload, .number = number});
+  if (!earlier) co_return writer;
+  co_return std::make_unique<ReplayedWriter>(std::move(writer), *std::move(earlier), operation, upload.bucket,
+                                             upload.key, std::move(options));
+}
+
+rt::Task<Result<ObjectInfo>> MemoryStore::CopyPart(const Context& context, UploadName upload, uint32_t number,
+                                                   Source source) {
+  FB_CO_TRY(CheckDeadline(context, "copy part"));
+  FB_CO_TRY(CheckPart(upload, number, {}));
+  FB_CO_TRY(CheckSources({source}));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = CopyPartOperation(context, upload, number, source, operation_time_ms());
+  VersionPointer replaced;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return ResultOfPut(*earlier, upload.key, {});
+  const auto copy = [&]() FB_REQUIRES(mutex_) -> Result<ObjectInfo> {
+    FB_TRY(FindUpload(context.tenant, upload).status());
+    FB_ASSIGN(Version version, Join(context.tenant, {source}));
+    FB_TRY(CheckPartSize(version.info.size_bytes));
+    version.info.key = upload.key;
+    return StorePart(context.tenant, {.upload = upload, .number = number}, {}, std::move(version), &replaced);
+  };
+  co_return operations_.End(operation, copy());
+}
+
+Result<ObjectInfo> MemoryStore::StorePart(TenantId tenant, const PartTarget& part, const std::string& etag,
+                                          Version version, VersionPointer* replaced) {
+  FB_ASSIGN(const FoundUpload found, FindUpload(tenant, part.upload));
+  const auto stored = std::make_shared<Version>(std::move(version));
+  ObjectInfo& info = stored->info;
+  const auto before = found.upload->parts.find(part.number);
+  UsageChange change{.bytes = static_cast<int64_t>(info.size_bytes)};
+  if (before != found.upload->parts.end()) change.bytes -= static_cast<int64_t>(before->second->info.size_bytes);
+  const TenantId owner = found.bucket->info.owner;
+  FB_TRY(CheckQuota(owner, UsageOf(owner), change));
+  AddUsage(change, &tenants_[owner]);
+  info.etag = etag.empty() ? DefaultETag(++last_version_, info.crc32c) : etag;
+  info.modified = clock_.WallNow();
+  *replaced = std::exchange(found.upload->parts[part.number], stored);
+  return info;
+}
+
+rt::Task<Result<PartPage>> MemoryStore::ListParts(const Context& context, UploadName upload, uint32_t start_after,
+                                                  uint32_t limit) {
+  FB_CO_TRY(CheckDeadline(context, "list parts"));
+  FB_CO_TRY(CheckPageLimit(limit));
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const FoundUpload found, FindUpload(context.tenant, upload));
+  PartPage page;
+  for (auto part = found.upload->parts.upper_bound(start_after); part != found.upload->parts.end(); ++part) {
+    page.truncated = page.parts.size() == limit;
+    if (page.truncated) break;
+    const ObjectInfo& info = part->second->info;
+    page.parts.push_back({.number = part->first,
+                          .size_bytes = info.size_bytes,
+                          .etag = info.etag,
+                          .crc32c = info.crc32c,
+                          .modified = info.modified});
+  }
+  co_return page;
+}
+
+rt::Task<Result<UploadPage>> MemoryStore::ListUploads(const Context& context, std::string bucket,
+                                                      UploadListOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "list uploads"));
+  FB_CO_TRY(CheckUploadList(options));
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const Bucket* in, FindBucket(context.tenant, bucket));
+  UploadPage page;
+  for (const auto& [name, upload] : in->uploads) {
+    if (!name.first.starts_with(options.prefix) || name <= std::pair(options.after_key, options.after_id)) continue;
+    page.truncated = page.uploads.size() == options.limit;
+    if (page.truncated) break;
+    page.uploads.push_back(upload.info);
+  }
+  co_return page;
+}
+
+rt::Task<Result<ObjectInfo>> MemoryStore::CompleteUpload(const Context& context, UploadName upload,
+                                                         std::vector<PartRef> parts, CompleteOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "complete upload"));
+  FB_CO_TRY(CheckComplete(upload, parts, options));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = CompleteUploadOperation(context, upload, parts, options, operation_time_ms());
+  Upload ended;  // freed without the lock, as what was replaced
+  VersionPointer replaced;
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return ResultOfPut(*earlier, upload.key, {});
+  co_return operations_.End(operation, Complete(context.tenant, upload, parts, options, &ended, &replaced));
+}
+
+Result<ObjectInfo> MemoryStore::Complete(TenantId tenant, const UploadName& name, const std::vector<PartRef>& parts,
+                                         const CompleteOptions& options, Upload* ended, VersionPointer* replaced) {
+  FB_ASSIGN(const FoundUpload found, FindUpload(tenant, name));
+  Version whole;
+  for (const PartRef& part : parts) {
+    const auto sent = found.upload->parts.find(part.number);
+    std::optional<std::string_view> etag;
+    if (sent != found.upload->parts.end()) etag = sent->second->info.etag;
+    FB_TRY(CheckNamedPart(part, etag));
+    const ObjectInfo& info = sent->second->info;
+    FB_TRY(CheckObjectSize(whole.info.size_bytes, info.size_bytes));
+    for (const Piece& piece : sent->second->pieces)
+      whole.pieces.push_back({whole.info.size_bytes + piece.offset, piece.buffer, piece.crc32c});
+    whole.info.crc32c = base::Crc32cCombine(whole.info.crc32c, info.crc32c, info.size_bytes);
+    whole.info.size_bytes += info.size_bytes;
+  }
+  FB_TRY(CheckContent(options.crc32c, whole.info.crc32c, name.bucket, name.key));
+  whole.info.key = name.key;
+  whole.info.metadata = found.upload->info.metadata;
+  UsageChange no_parts;
+  for (const auto& [number, part] : found.upload->parts) no_parts.bytes -= static_cast<int64_t>(part->info.size_bytes);
+  FB_ASSIGN(ObjectInfo info,
+            Publish(tenant, name.bucket, {.condition = options.condition, .etag = options.etag}, std::move(whole),
+                    replaced, no_parts));
+  *ended = std::move(*found.upload);
+  found.bucket->uploads.erase({name.key, name.id});
+  return info;
+}
+
+rt::Task<Status> MemoryStore::AbortUpload(const Context& context, UploadName upload) {
+  FB_CO_TRY(CheckDeadline(context, "abort upload"));
+  FB_CO_TRY(CheckUpload(upload.key, {}));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = AbortUploadOperation(context, upload, operation_time_ms());
+  Upload ended;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, EndUpload(context.tenant, upload, &ended));
+}
+
+Status MemoryStore::EndUpload(TenantId tenant, const UploadName& name, Upload* ended) {
+  FB_ASSIGN(const FoundUpload found, FindUpload(tenant, name));
+  UsageChange change;
+  for (const auto& [number, part] : found.upload->parts) change.bytes -= static_cast<int64_t>(part->info.size_bytes);
+  AddUsage(change, &tenants_[found.bucket->info.owner]);
+  *ended = std::move(*found.upload);
+  found.bucket->uploads.erase({name.key, name.id});
+  return {};
+}
+
 rt::Task<Status> MemoryStore::SetQuota(const Context& context, TenantId tenant, Quota quota) {
   FB_CO_TRY(CheckDeadline(context, "set quota"));
   FB_CO_TRY(CheckSetQuota(context, tenant, quota));
@@ -424,6 +626,9 @@ Status MemoryStore::EraseBucket(TenantId tenant, std::string_view name) {
   if (!bucket->objects.empty())
     return Status::FailedPrecondition("bucket `{}` holds {} objects; delete them first", name,
                                       bucket->objects.size());
+  if (!bucket->uploads.empty())
+    return Status::FailedPrecondition("bucket `{}` holds {} uploads; complete them or give them up first", name,
+                                      bucket->uploads.size());
   AddUsage({.buckets = -1}, &tenants_[bucket->info.owner]);
   buckets_.erase(buckets_.find(name));
   return {};
@@ -458,12 +663,13 @@ Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::
 }
 
 Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket, const PutOptions& options, Version version,
-                                        VersionPointer* replaced) {
+                                        VersionPointer* replaced, const UsageChange& also) {
   const auto published = std::make_shared<Version>(std::move(version));
   ObjectInfo& info = published->info;
   FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(info.key);
   UsageChange change = UsageChange::Put(info.size_bytes);
+  change.bytes += also.bytes;
   std::optional<std::string_view> etag;
   if (found != in->objects.end()) {
     etag = found->second->info.etag;

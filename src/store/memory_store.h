@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "store/memory_operations.h"
 #include "store/object_store.h"
+#include "store/quota.h"
 
 namespace forebay::store {
 
@@ -53,6 +54,19 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<ListPage>> List(const Context& context, std::string bucket, ListOptions options) override;
   rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key,
                           Condition condition) override;
+  rt::Task<Result<UploadInfo>> CreateUpload(const Context& context, std::string bucket, std::string key,
+                                            UserMetadata metadata) override;
+  rt::Task<Result<std::unique_ptr<ObjectWriter>>> PutPart(const Context& context, UploadName upload, uint32_t number,
+                                                          PutOptions options) override;
+  rt::Task<Result<ObjectInfo>> CopyPart(const Context& context, UploadName upload, uint32_t number,
+                                        Source source) override;
+  rt::Task<Result<PartPage>> ListParts(const Context& context, UploadName upload, uint32_t start_after,
+                                       uint32_t limit) override;
+  rt::Task<Result<UploadPage>> ListUploads(const Context& context, std::string bucket,
+                                           UploadListOptions options) override;
+  rt::Task<Result<ObjectInfo>> CompleteUpload(const Context& context, UploadName upload, std::vector<PartRef> parts,
+                                              CompleteOptions options) override;
+  rt::Task<Status> AbortUpload(const Context& context, UploadName upload) override;
   rt::Task<Status> SetQuota(const Context& context, TenantId tenant, Quota quota) override;
   rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) override;
   /// Of the arena, with everything else that lives in it.
@@ -76,9 +90,19 @@ class MemoryStore final : public ObjectStore {
   };
   /// Shared, so that a reader keeps its version while the name goes on to another one.
   using VersionPointer = std::shared_ptr<const Version>;
+  struct Upload {
+    UploadInfo info;
+    std::map<uint32_t, VersionPointer> parts;
+  };
+  /// Where the parts of a put go: nowhere in particular, or to an upload.
+  struct PartTarget {
+    UploadName upload;
+    uint32_t number = 0;
+  };
   struct Bucket {
     BucketInfo info;
     std::map<std::string, VersionPointer, std::less<>> objects;
+    std::map<std::pair<std::string, uint64_t>, Upload> uploads{};  // by key and id
   };
 
   Result<Bucket*> FindBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
@@ -93,10 +117,25 @@ class MemoryStore final : public ObjectStore {
   Status CheckPublish(TenantId tenant, std::string_view bucket, std::string_view key, const PutOptions& options)
       FB_REQUIRES(mutex_);
   /// `replaced` takes what is to be freed without the lock.
+  /// `also` is what else the change does to the usage.
   Result<ObjectInfo> Publish(TenantId tenant, std::string_view bucket, const PutOptions& options, Version version,
-                             VersionPointer* replaced) FB_REQUIRES(mutex_);
+                             VersionPointer* replaced, const UsageChange& also = {}) FB_REQUIRES(mutex_);
   Status Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition,
                VersionPointer* erased) FB_REQUIRES(mutex_);
+  struct FoundUpload {
+    Bucket* bucket;
+    Upload* upload;
+  };
+  Result<FoundUpload> FindUpload(TenantId tenant, const UploadName& upload) FB_REQUIRES(mutex_);
+  /// `replaced` takes what is to be freed without the lock.
+  Result<ObjectInfo> StorePart(TenantId tenant, const PartTarget& part, const std::string& etag, Version version,
+                               VersionPointer* replaced) FB_REQUIRES(mutex_);
+  Result<ObjectInfo> Complete(TenantId tenant, const UploadName& name, const std::vector<PartRef>& parts,
+                              const CompleteOptions& options, Upload* ended, VersionPointer* replaced)
+      FB_REQUIRES(mutex_);
+  /// `ended` takes the upload, whose parts count no more.
+  Status EndUpload(TenantId tenant, const UploadName& name, Upload* ended) FB_REQUIRES(mutex_);
+
   /// A version of what the sources say, not yet published.
   Result<Version> Join(TenantId tenant, const std::vector<Source>& sources) FB_REQUIRES(mutex_);
   Status Move(TenantId tenant, std::string_view bucket, const std::string& from, const std::string& to,

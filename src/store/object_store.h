@@ -31,8 +31,8 @@ namespace forebay::store {
 constexpr std::string_view kSystemBucket = "_forebay";
 
 
-// Operations. Of the changes (a put's Commit, Compose, Rename, RenamePrefix, Delete, CreateBucket,
-// DeleteBucket) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
+// Operations. Of the changes (a put's or part's Commit, Compose, Rename, RenamePrefix, Delete, CreateBucket,
+// DeleteBucket, CreateUpload, CopyPart, CompleteUpload, AbortUpload) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
 // is kept for kOperationRetention (operations.h), over restarts. All others get that result, those that came
 // while the first was on its way too. A result is success, or the refusal NotFound, AlreadyExists or
 // FailedPrecondition by the state of the store; every other error leaves nothing, and a retry acts.
@@ -146,6 +146,60 @@ struct RenameOptions {
   Condition target{};
 };
 
+// Uploads: objects that are put in parts, which come in any order and from anywhere. An upload stays until it is
+// completed or given up; its parts count towards the quota of the bucket's owner.
+
+/// Which upload: an upload belongs to one key.
+struct UploadName {
+  std::string bucket{};
+  std::string key{};
+  uint64_t id = 0;
+};
+
+struct UploadInfo {
+  uint64_t id = 0;  // never used again, larger is later
+  std::string key{};
+  base::WallTime created{};
+  UserMetadata metadata{};  // of the object that it becomes
+};
+
+struct PartInfo {
+  uint32_t number = 0;
+  uint64_t size_bytes = 0;
+  std::string etag{};
+  uint32_t crc32c = 0;
+  base::WallTime modified{};
+};
+
+/// A part to complete an upload with.
+struct PartRef {
+  uint32_t number = 0;
+  std::string etag{};  // empty: whatever was sent last under the number
+};
+
+struct CompleteOptions {
+  Condition condition{};
+  std::string etag{};                // empty: the store's own
+  std::optional<uint32_t> crc32c{};  // of the whole content, when the caller knows it
+};
+
+struct PartPage {
+  std::vector<PartInfo> parts{};  // ascending by number
+  bool truncated = false;
+};
+
+struct UploadListOptions {
+  std::string prefix{};
+  std::string after_key{};  // with after_id: exclusive
+  uint64_t after_id = 0;
+  uint32_t limit = base::kMaxListPage;  // 1 to kMaxListPage
+};
+
+struct UploadPage {
+  std::vector<UploadInfo> uploads{};  // ascending by key, those of one key by id
+  bool truncated = false;             // go on behind the last one
+};
+
 struct ListOptions {
   std::string prefix{};
   std::string delimiter{};              // empty = none; keys that hold it after the prefix are rolled up
@@ -192,7 +246,7 @@ class ObjectStore {
   /// The owner is the context's tenant, but root and the system may name another one. AlreadyExists,
   /// InvalidArgument (name, owner), ResourceExhausted (kMaxBuckets).
   virtual rt::Task<Status> CreateBucket(const Context& context, BucketInfo bucket) = 0;
-  /// NotFound; FailedPrecondition while it holds objects.
+  /// NotFound; FailedPrecondition while it holds objects or uploads.
   virtual rt::Task<Status> DeleteBucket(const Context& context, std::string name) = 0;
   virtual rt::Task<Result<BucketInfo>> GetBucket(const Context& context, std::string name) = 0;
   /// All that the context's tenant sees but the system's own, ascending by name.
@@ -231,6 +285,31 @@ class ObjectStore {
   /// NotFound; FailedPrecondition (if-match).
   virtual rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key, Condition condition) = 0;
 
+  /// Begins an upload. NotFound for the bucket; InvalidArgument (key, metadata).
+  virtual rt::Task<Result<UploadInfo>> CreateUpload(const Context& context, std::string bucket, std::string key,
+                                                    UserMetadata metadata) = 0;
+  /// Puts part `number`, 1 to kMaxParts, instead of an earlier one with that number. Of `options` the size and the etag
+  /// count. The writer's Commit gives the part: its size, checksum, etag and time. NotFound: the upload;
+  /// InvalidArgument: the number, or more than kMaxPartBytes; else as Put.
+  virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> PutPart(const Context& context, UploadName upload,
+                                                                  uint32_t number, PutOptions options) = 0;
+  /// The same with a run of an object for its content, which is shared and not copied. Errors as Compose.
+  virtual rt::Task<Result<ObjectInfo>> CopyPart(const Context& context, UploadName upload, uint32_t number,
+                                                Source source) = 0;
+  /// Parts with numbers above `start_after`, at most `limit` (1 to kMaxListPage).
+  virtual rt::Task<Result<PartPage>> ListParts(const Context& context, UploadName upload, uint32_t start_after,
+                                               uint32_t limit) = 0;
+  virtual rt::Task<Result<UploadPage>> ListUploads(const Context& context, std::string bucket,
+                                                   UploadListOptions options) = 0;
+  /// Publishes the object that the parts make, in their order, and ends the upload; parts that are not named go. No content
+  /// is copied. InvalidArgument for no part, numbers that do not ascend, a part that is not there or has another etag, or
+  /// an object that is too large; DataLoss when the checksum differs; the upload goes on then. Otherwise as Commit
+  /// of a put. The metadata of a result that is repeated by its operation id is empty.
+  virtual rt::Task<Result<ObjectInfo>> CompleteUpload(const Context& context, UploadName upload,
+                                                      std::vector<PartRef> parts, CompleteOptions options) = 0;
+  /// Ends an upload without an object. NotFound.
+  virtual rt::Task<Status> AbortUpload(const Context& context, UploadName upload) = 0;
+
   /// Of all that the tenant owns, whoever stores it. Above the quota nothing is deleted, and whatever makes the
   /// usage smaller is taken. PermissionDenied unless root or the system asks; InvalidArgument,
   /// ResourceExhausted (kMaxTenants).
@@ -252,6 +331,11 @@ inline Status NoSuchBucket(std::string_view bucket) {
 }
 inline Status NoSuchObject(std::string_view bucket, std::string_view key) {
   return Status::NotFound("object `{}/{}` does not exist", bucket, key);
+}
+
+inline Status NoSuchUpload(const UploadName& upload) {
+  return Status::NotFound("`{}/{}` has no upload {:x}: it was completed or given up, or never begun", upload.bucket,
+                          upload.key, upload.id);
 }
 
 }  // namespace forebay::store

@@ -33,6 +33,18 @@ class Fingerprint {
     base::Encoder(&text_).Varint(number);
     return *this;
   }
+  Fingerprint& Add(const UploadName& upload) { return Add(upload.bucket).Add(upload.key).AddNumber(upload.id); }
+  Fingerprint& Add(const Source& source) {
+    return Add(source.bucket)
+        .Add(source.key)
+        .Add(source.condition)
+        .AddNumber(source.offset)
+        .AddNumber(source.length.value_or(UINT64_MAX));
+  }
+  Fingerprint& Add(const UserMetadata& metadata) {
+    for (const auto& [name, value] : metadata) Add(name).Add(value);
+    return *this;
+  }
   uint32_t value() const { return base::Crc32c(AsBytes(text_)); }
 
  private:
@@ -75,16 +87,17 @@ Status CheckOperationId(const OperationId& id) {
 Operation PutOperation(const Context& context, std::string_view bucket, std::string_view key,
                        const PutOptions& options, uint64_t now_ms) {
   Fingerprint fingerprint;
-  fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag);
-  for (const auto& [name, value] : options.metadata) fingerprint.Add(name).Add(value);
+  fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag).Add(options.metadata);
   return Make(context, OperationKind::kPut, fingerprint, now_ms);
 }
 
-Result<Operation> CommitOperation(const Operation& begun, const Context& context, std::string_view bucket,
-                                  std::string_view key, const PutOptions& options, uint64_t now_ms) {
+Result<Operation> CommitOperation(Operation begun, const Context& context, uint64_t now_ms) {
   if (!begun.id.IsNone() || context.operation.IsNone()) return begun;
   FB_TRY(CheckOperationId(context.operation));
-  return PutOperation(context, bucket, key, options, now_ms);
+  begun.id = context.operation;
+  begun.tenant = context.tenant;
+  begun.asked_ms = now_ms;
+  return begun;
 }
 
 Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
@@ -96,13 +109,8 @@ Operation ComposeOperation(const Context& context, std::string_view bucket, std:
                            const std::vector<Source>& sources, const PutOptions& options, uint64_t now_ms) {
   Fingerprint fingerprint;
   fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag).AddNumber(sources.size());
-  for (const Source& source : sources)
-    fingerprint.Add(source.bucket)
-        .Add(source.key)
-        .Add(source.condition)
-        .AddNumber(source.offset)
-        .AddNumber(source.length.value_or(UINT64_MAX));
-  for (const auto& [name, value] : options.metadata) fingerprint.Add(name).Add(value);
+  for (const Source& source : sources) fingerprint.Add(source);
+  fingerprint.Add(options.metadata);
   return Make(context, OperationKind::kCompose, fingerprint, now_ms);
 }
 
@@ -115,6 +123,33 @@ Operation RenameOperation(const Context& context, std::string_view bucket, std::
 Operation RenamePrefixOperation(const Context& context, std::string_view bucket, std::string_view from,
                                 std::string_view to, uint64_t now_ms) {
   return Make(context, OperationKind::kRenamePrefix, Fingerprint().Add(bucket).Add(from).Add(to), now_ms);
+}
+
+Operation CreateUploadOperation(const Context& context, std::string_view bucket, std::string_view key,
+                                const UserMetadata& metadata, uint64_t now_ms) {
+  return Make(context, OperationKind::kCreateUpload, Fingerprint().Add(bucket).Add(key).Add(metadata), now_ms);
+}
+
+Operation PutPartOperation(const Context& context, const UploadName& upload, uint32_t number,
+                           const PutOptions& options, uint64_t now_ms) {
+  return Make(context, OperationKind::kPutPart, Fingerprint().Add(upload).AddNumber(number).Add(options.etag), now_ms);
+}
+
+Operation CopyPartOperation(const Context& context, const UploadName& upload, uint32_t number, const Source& source,
+                            uint64_t now_ms) {
+  return Make(context, OperationKind::kCopyPart, Fingerprint().Add(upload).AddNumber(number).Add(source), now_ms);
+}
+
+Operation CompleteUploadOperation(const Context& context, const UploadName& upload, const std::vector<PartRef>& parts,
+                                  const CompleteOptions& options, uint64_t now_ms) {
+  Fingerprint fingerprint;
+  fingerprint.Add(upload).Add(options.condition).Add(options.etag).AddNumber(parts.size());
+  for (const PartRef& part : parts) fingerprint.AddNumber(part.number).Add(part.etag);
+  return Make(context, OperationKind::kCompleteUpload, fingerprint, now_ms);
+}
+
+Operation AbortUploadOperation(const Context& context, const UploadName& upload, uint64_t now_ms) {
+  return Make(context, OperationKind::kAbortUpload, Fingerprint().Add(upload), now_ms);
 }
 
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms) {

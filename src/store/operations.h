@@ -33,12 +33,28 @@ enum class OperationKind : uint8_t {
   kCompose = 5,
   kRename = 6,
   kRenamePrefix = 7,
+  kCreateUpload = 8,
+  kPutPart = 9,
+  kCopyPart = 10,
+  kCompleteUpload = 11,
+  kAbortUpload = 12,
 };
-constexpr OperationKind kLastOperationKind = OperationKind::kRenamePrefix;
+constexpr OperationKind kLastOperationKind = OperationKind::kAbortUpload;
 
 /// Whether one that took place gave more than ok, which its record keeps.
 constexpr bool HasResult(OperationKind kind) {
-  return kind == OperationKind::kPut || kind == OperationKind::kCompose || kind == OperationKind::kRenamePrefix;
+  switch (kind) {
+    case OperationKind::kPut:
+    case OperationKind::kCompose:
+    case OperationKind::kRenamePrefix:
+    case OperationKind::kCreateUpload:
+    case OperationKind::kPutPart:
+    case OperationKind::kCopyPart:
+    case OperationKind::kCompleteUpload:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// What a put stores.
@@ -67,7 +83,7 @@ struct OperationRecord {
   std::optional<Content> content;  // of a put that was not refused before it was known
   Status refusal;                  // ok: it took place
   // Of one that took place, when its kind HasResult.
-  uint64_t version = 0;  // of a rename of a prefix: how many objects
+  uint64_t version = 0;  // of a rename of a prefix: how many objects; of an upload that was begun: its id; of a part: 0
   int64_t modified_ns = 0;
   std::string etag;
   friend bool operator==(const OperationRecord&, const OperationRecord&) = default;
@@ -92,8 +108,7 @@ Status CheckOperationId(const OperationId& id);
 Operation PutOperation(const Context& context, std::string_view bucket, std::string_view key,
                        const PutOptions& options, uint64_t now_ms);
 /// The operation of a put at its commit: `begun`, or, when that has no id, what the commit's context brings.
-Result<Operation> CommitOperation(const Operation& begun, const Context& context, std::string_view bucket,
-                                  std::string_view key, const PutOptions& options, uint64_t now_ms);
+Result<Operation> CommitOperation(Operation begun, const Context& context, uint64_t now_ms);
 Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
                           const Condition& condition, uint64_t now_ms);
 Operation ComposeOperation(const Context& context, std::string_view bucket, std::string_view key,
@@ -102,6 +117,15 @@ Operation RenameOperation(const Context& context, std::string_view bucket, std::
                           std::string_view to, const RenameOptions& options, uint64_t now_ms);
 Operation RenamePrefixOperation(const Context& context, std::string_view bucket, std::string_view from,
                                 std::string_view to, uint64_t now_ms);
+Operation CreateUploadOperation(const Context& context, std::string_view bucket, std::string_view key,
+                                const UserMetadata& metadata, uint64_t now_ms);
+Operation PutPartOperation(const Context& context, const UploadName& upload, uint32_t number,
+                           const PutOptions& options, uint64_t now_ms);
+Operation CopyPartOperation(const Context& context, const UploadName& upload, uint32_t number, const Source& source,
+                            uint64_t now_ms);
+Operation CompleteUploadOperation(const Context& context, const UploadName& upload, const std::vector<PartRef>& parts,
+                                  const CompleteOptions& options, uint64_t now_ms);
+Operation AbortUploadOperation(const Context& context, const UploadName& upload, uint64_t now_ms);
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms);
 Operation DeleteBucketOperation(const Context& context, std::string_view name, uint64_t now_ms);
 

@@ -9,19 +9,113 @@
 
 namespace forebay::crash {
 
+namespace {
+
+rt::Task<Status> WriteAll(const store::Context& context, store::ObjectWriter& writer, std::string_view content) {
+  for (size_t at = 0; at < content.size();) {
+    FB_CO_ASSIGN(base::Buffer buffer, co_await writer.Allocate(context, content.size() - at));
+    std::memcpy(buffer.writable().data(), content.data() + at, buffer.size());
+    at += buffer.size();
+    FB_CO_TRY(co_await writer.Write(context, std::move(buffer)));
+  }
+  co_return Status();
+}
+
+}  // namespace
+
 rt::Task<Result<store::ObjectInfo>> PutObject(Lab& lab, std::string key, std::string content, store::PutOptions options,
                                               std::optional<uint32_t> crc32c, bool* committing) {
   const store::Context context = lab.context();
   FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
                co_await lab.engine().Put(context, Lab::kBucket, std::move(key), std::move(options)));
-  for (size_t at = 0; at < content.size();) {
-    FB_CO_ASSIGN(base::Buffer buffer, co_await writer->Allocate(context, content.size() - at));
-    std::memcpy(buffer.writable().data(), content.data() + at, buffer.size());
-    at += buffer.size();
-    FB_CO_TRY(co_await writer->Write(context, std::move(buffer)));
-  }
+  FB_CO_TRY(co_await WriteAll(context, *writer, content));
   if (committing != nullptr) *committing = true;
   co_return co_await writer->Commit(context, crc32c);
+}
+
+namespace {
+
+rt::Task<Result<store::ObjectInfo>> StoreInParts(Lab& lab, std::string key, std::string content,
+                                                 store::PutOptions options, std::optional<uint32_t> crc32c,
+                                                 bool* committing) {
+  const store::Context context = lab.context();
+  FB_CO_ASSIGN(const store::UploadInfo begun,
+               co_await lab.engine().CreateUpload(context, Lab::kBucket, key, options.metadata));
+  const store::UploadName upload{.bucket = Lab::kBucket, .key = key, .id = begun.id};
+  // Whole units but for the last part, so that the parts need as much room as the object.
+  const size_t part_bytes = base::RoundUp(std::max<size_t>(content.size() / 3, 1), device::kUnit);
+  std::vector<store::PartRef> parts;
+  for (size_t at = 0; at < content.size(); at += part_bytes) {
+    const std::string part = content.substr(at, part_bytes);
+    const auto number = static_cast<uint32_t>(parts.size() + 1);
+    FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
+                 co_await lab.engine().PutPart(context, upload, number, {.size_bytes = part.size()}));
+    FB_CO_TRY(co_await WriteAll(context, *writer, part));
+    FB_CO_ASSIGN(const store::ObjectInfo info, co_await writer->Commit(context, base::Crc32c(AsBytes(part))));
+    parts.push_back({.number = number, .etag = info.etag});
+  }
+  *committing = true;
+  Result<store::ObjectInfo> done =
+      co_await lab.engine().CompleteUpload(context, upload, std::move(parts), {.condition = options.condition, .crc32c = crc32c});
+  if (!done.ok()) (void)co_await lab.engine().AbortUpload(context, upload);
+  co_return done;
+}
+
+rt::Task<Result<store::ObjectInfo>> StoreByRename(Lab& lab, std::string temporary, std::string key, std::string content,
+                                                  store::PutOptions options, std::optional<uint32_t> crc32c,
+                                                  bool* committing) {
+  const store::Context context = lab.context();
+  FB_CO_ASSIGN(store::ObjectInfo info,
+               co_await PutObject(lab, temporary, std::move(content), {.metadata = options.metadata}, crc32c));
+  *committing = true;
+  const Status renamed =
+      co_await lab.engine().Rename(context, Lab::kBucket, temporary, key, {.target = options.condition});
+  if (!renamed.ok()) {
+    (void)co_await lab.engine().Delete(context, Lab::kBucket, temporary, {});
+    co_return renamed;
+  }
+  info.key = std::move(key);
+  co_return info;
+}
+
+rt::Task<Result<store::ObjectInfo>> StoreByCompose(Lab& lab, std::string temporary, std::string key,
+                                                   std::string content, store::PutOptions options,
+                                                   std::optional<uint32_t> crc32c, bool* committing) {
+  const store::Context context = lab.context();
+  FB_CO_TRY((co_await PutObject(lab, temporary, std::move(content), {.metadata = options.metadata}, crc32c)).status());
+  *committing = true;
+  std::vector<store::Source> sources;
+  sources.push_back({.bucket = Lab::kBucket, .key = temporary});
+  Result<store::ObjectInfo> info = co_await lab.engine().Compose(context, Lab::kBucket, std::move(key), std::move(sources),
+                                                                 {.condition = options.condition, .metadata = options.metadata});
+  (void)co_await lab.engine().Delete(context, Lab::kBucket, temporary, {});
+  co_return info;
+}
+
+}  // namespace
+
+rt::Task<Result<store::ObjectInfo>> StoreObject(Lab& lab, Way way, std::string temporary, std::string key,
+                                                std::string content, store::PutOptions options,
+                                                std::optional<uint32_t> crc32c, bool* committing) {
+  switch (way) {
+    case Way::kPut:
+      return PutObject(lab, std::move(key), std::move(content), std::move(options), crc32c, committing);
+    case Way::kParts:
+      return StoreInParts(lab, std::move(key), std::move(content), std::move(options), crc32c, committing);
+    case Way::kRename:
+      return StoreByRename(lab, std::move(temporary), std::move(key), std::move(content), std::move(options), crc32c, committing);
+    case Way::kCompose:
+      return StoreByCompose(lab, std::move(temporary), std::move(key), std::move(content), std::move(options), crc32c, committing);
+  }
+  std::unreachable();
+}
+
+rt::Task<Status> AbortUploads(Lab& lab) {
+  const store::Context context = lab.context();
+  FB_CO_ASSIGN(const store::UploadPage page, co_await lab.engine().ListUploads(context, Lab::kBucket, {}));
+  for (const store::UploadInfo& upload : page.uploads)
+    FB_CO_TRY(co_await lab.engine().AbortUpload(context, {.bucket = Lab::kBucket, .key = upload.key, .id = upload.id}));
+  co_return Status();
 }
 
 rt::Task<Result<Object>> GetObject(Lab& lab, std::string key, uint64_t step) {
@@ -86,15 +180,56 @@ void CheckListing(Lab& lab, const Contents& contents, uint32_t page, std::vector
     if (!contents.contains(key)) violations.push_back(key + " is listed and cannot be read");
 }
 
+/// What the parts of uploads in progress hold, and the room that they need.
+struct PartBytes {
+  uint64_t content = 0;
+  uint64_t room = 0;
+};
+rt::Task<Result<PartBytes>> CountParts(Lab& lab) {
+  const store::Context context = lab.context();
+  PartBytes bytes;
+  FB_CO_ASSIGN(const store::UploadPage page, co_await lab.engine().ListUploads(context, Lab::kBucket, {}));
+  for (const store::UploadInfo& upload : page.uploads) {
+    FB_CO_ASSIGN(const store::PartPage parts,
+                 co_await lab.engine().ListParts(context, {.bucket = Lab::kBucket, .key = upload.key, .id = upload.id}, 0,
+                                                 base::kMaxListPage));
+    for (const store::PartInfo& part : parts.parts) {
+      bytes.content += part.size_bytes;
+      bytes.room += base::RoundUp(part.size_bytes, device::kUnit);
+    }
+  }
+  co_return bytes;
+}
+
+/// Temporary objects may be there, and are what the put that they claim to be has written.
+void CheckTemporary(Lab& lab, const Oracle& oracle, Contents& contents, std::vector<std::string>& violations) {
+  const store::Context context = lab.context();
+  const Result<store::ListPage> page =
+      lab.Run(lab.engine().List(context, Lab::kBucket, {.prefix = kTemporaryPrefix}));
+  if (!page.ok()) {
+    violations.push_back("the listing of temporary objects fails: " + page.status().ToString());
+    return;
+  }
+  for (const store::ObjectInfo& info : page->objects) {
+    const Result<Object> object = lab.Run(GetObject(lab, info.key));
+    const Value generation = GenerationOf(info);
+    if (!object.ok() || !generation || object->content != oracle.Content(*generation)) {
+      violations.push_back(info.key + " is not what was written: " + object.status().ToString());
+    } else {
+      contents.emplace(info.key, object->info);
+    }
+  }
+}
+
 /// The owner's account says what is there, and that is within the quota.
-void CheckUsage(Lab& lab, const Contents& contents, std::vector<std::string>& violations) {
+void CheckUsage(Lab& lab, const Contents& contents, uint64_t part_bytes, std::vector<std::string>& violations) {
   const store::Context context = lab.context();
   const Result<store::TenantUsage> usage = lab.Run(lab.engine().GetTenantUsage(context, Lab::kOwner));
   if (!usage.ok()) {
     violations.push_back("the owner's usage cannot be read: " + usage.status().ToString());
     return;
   }
-  uint64_t bytes = 0;
+  uint64_t bytes = part_bytes;
   for (const auto& [key, info] : contents) bytes += info.size_bytes;
   if (usage->objects != contents.size() || usage->bytes != bytes || usage->buckets != 1)
     violations.push_back(fmt::format("the account says {} objects of {} bytes in {} buckets; there are {} of {} in 1",
@@ -109,7 +244,6 @@ void CheckUsage(Lab& lab, const Contents& contents, std::vector<std::string>& vi
 
 Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vector<std::string>& violations) {
   Contents contents;
-  uint64_t used_bytes = 0;
   for (const auto& [key, operations] : oracle.keys()) {
     const Result<Object> object = lab.Run(GetObject(lab, key));
     Value value;
@@ -117,9 +251,6 @@ Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vecto
       value = GenerationOf(object->info);
       if (std::string wrong = oracle.CheckObject(key, object->info, object->content); !wrong.empty())
         violations.push_back(std::move(wrong));
-      // By arithmetic: content of up to 1 KiB lies in the metadata, all else in whole units.
-      if (object->info.size_bytes > engine::kMaxInlineContent)
-        used_bytes += base::RoundUp(object->info.size_bytes, device::kUnit);
       contents.emplace(key, object->info);
     } else if (object.status().code() != Code::kNotFound) {
       violations.push_back(fmt::format("{} cannot be read: {}", key, object.status().ToString()));
@@ -127,10 +258,19 @@ Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vecto
     }
     if (std::string wrong = oracle.CheckValue(key, value); !wrong.empty()) violations.push_back(std::move(wrong));
   }
+  CheckTemporary(lab, oracle, contents, violations);
   CheckListing(lab, contents, page, violations);
+  const Result<PartBytes> parts = lab.Run(CountParts(lab));
+  if (!parts.ok()) violations.push_back("the uploads cannot be listed: " + parts.status().ToString());
+  // By arithmetic: content of up to 1 KiB lies in the metadata, all else in whole units; of copies there is one.
+  uint64_t used_bytes = parts.ok() ? parts->room : 0;
+  std::map<Value, uint64_t> sizes;
+  for (const auto& [key, info] : contents) sizes.emplace(GenerationOf(info), info.size_bytes);
+  for (const auto& [generation, size] : sizes)
+    if (size > engine::kMaxInlineContent) used_bytes += base::RoundUp(size, device::kUnit);
   if (const uint64_t used = lab.engine().usage().used_bytes; used != used_bytes)
     violations.push_back(fmt::format("{} bytes are in use and the objects need {}", used, used_bytes));
-  CheckUsage(lab, contents, violations);
+  CheckUsage(lab, contents, parts.ok() ? parts->content : 0, violations);
   return contents;
 }
 

@@ -24,6 +24,21 @@ struct Object {
 /// `committing` (may be null) becomes true when the publishing begins: what fails earlier has no effect.
 rt::Task<Result<store::ObjectInfo>> PutObject(Lab& lab, std::string key, std::string content, store::PutOptions options,
                                               std::optional<uint32_t> crc32c = std::nullopt, bool* committing = nullptr);
+/// The ways in which content can come under a key.
+enum class Way : uint8_t {
+  kPut,
+  kParts,    // an upload of up to three parts
+  kRename,   // a put under `temporary`, which is renamed
+  kCompose,  // a put under `temporary`, of which it is a copy
+};
+/// As PutObject. What stays of the way when that ends early is an upload, or an object under `temporary`.
+rt::Task<Result<store::ObjectInfo>> StoreObject(Lab& lab, Way way, std::string temporary, std::string key,
+                                                std::string content, store::PutOptions options,
+                                                std::optional<uint32_t> crc32c, bool* committing);
+/// Where the names of all temporary objects begin.
+constexpr const char* kTemporaryPrefix = "temporary/";
+/// Gives up the uploads that are in progress.
+rt::Task<Status> AbortUploads(Lab& lab);
 /// By reads of `step` bytes.
 rt::Task<Result<Object>> GetObject(Lab& lab, std::string key, uint64_t step = base::kMaxChunkBytes);
 /// In pages of `limit`.
@@ -33,8 +48,8 @@ rt::Task<Result<std::vector<store::ObjectInfo>>> ListAll(Lab& lab, uint32_t limi
 using Contents = std::map<std::string, store::ObjectInfo>;
 
 /// Reads everything that is there, and compares: each key of the oracle holds what it may, every object is whole, the
-/// listing is exactly what can be read, the space in use is exactly what the objects need, and the owner's account says
-/// exactly what is there, within its quota. What is wrong goes to `violations`. Nothing is settled.
+/// listing is exactly what can be read, the space in use is exactly what the objects and the parts of uploads need,
+/// and the owner's account says exactly what is there, within its quota. What is wrong goes to `violations`. Nothing is settled.
 Contents CheckContents(Lab& lab, const Oracle& oracle, uint32_t page, std::vector<std::string>& violations);
 /// What was found is from now on what is expected.
 void SettleContents(const Contents& contents, Oracle& oracle);

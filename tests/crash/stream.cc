@@ -97,9 +97,13 @@ class Writer {
     std::string content = oracle_.Content(generation);
     const uint32_t crc32c = base::Crc32c(AsBytes(content));
     const std::optional<uint32_t> checked = random_.Below(2) == 0 ? std::optional(crc32c) : std::nullopt;
+    // Small content in parts would need room that the same content elsewhere does not.
+    Way way = random_.Below(2) == 0 ? Way::kPut : static_cast<Way>(random_.Below(4));
+    if (way == Way::kParts && size <= 1024) way = Way::kPut;
     bool committing = false;
     const Result<store::ObjectInfo> info =
-        co_await PutObject(lab_, key, std::move(content), std::move(options), checked, &committing);
+        co_await StoreObject(lab_, way, kTemporaryPrefix + std::to_string(number_), key, std::move(content),
+                             std::move(options), checked, &committing);
     if (info.ok()) {
       oracle_.Acknowledged(generation, info->etag);
       if (info->size_bytes != size || info->crc32c != crc32c || GenerationOf(*info) != generation)
@@ -159,6 +163,8 @@ class Writer {
 }  // namespace
 
 void RunStream(Lab& lab, Oracle& oracle, const StreamOptions& options, std::vector<std::string>& violations) {
+  if (const Status aborted = lab.Run(AbortUploads(lab)); !aborted.ok() && lab.powered())
+    violations.push_back("uploads that were left over cannot be given up: " + aborted.ToString());
   std::vector<std::unique_ptr<Writer>> writers;
   std::vector<rt::Task<void>> tasks;
   for (uint32_t number = 0; number < options.writers; ++number) {

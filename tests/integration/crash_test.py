@@ -2,11 +2,13 @@
 """kill -9 of the real server during a stream of puts and deletes: what was acknowledged is there and right, nothing is half there."""
 
 import collections
+import json
 import random
 import subprocess
+import time
 
 import forebay_process
-from forebay_process import ForebayTest, report, seed, sized
+from forebay_process import ForebayTest, Settings, report, seed, sized
 
 
 class CrashTest(ForebayTest):
@@ -75,6 +77,58 @@ class CrashTest(ForebayTest):
         present = {key for key in self.present if key.startswith(prefix)}
         self.assertEqual(present - right, set(), "acknowledged and lost")
         self.assertEqual(right & self.absent, set(), "deleted and there again")
+
+
+class RenameCrashTest(ForebayTest):
+    PREFIXES = ("a/", "b/")
+
+    def checksums(self):
+        """What is there: the prefix of all keys, and the checksum of each by the rest of its key."""
+        prefixes, found = set(), {}
+        for line in self.forebay("ls", "-r", "many", "--json").lines:
+            item = json.loads(line)
+            prefixes.add(item["key"][:2])
+            found[item["key"][2:]] = item["crc32c"]
+        self.assertEqual(len(prefixes), 1, "a part of the objects was renamed")
+        return prefixes.pop(), found
+
+    def test_kill_9_during_the_rename_of_a_prefix(self):
+        count, rounds = sized(10_000, 1_000), sized(12, 3)
+        dice = random.Random(seed())
+        server = self.start_server(size="1GiB")
+        self.forebay("bucket", "create", "many")
+        self.tool("load", *self.connection(server), "--bucket", "many", "--count", count, "--size", 1000, "--seed", 1,
+                  "--prefix", "a/")
+        prefix, expected = self.checksums()
+        self.assertEqual(len(expected), count)
+        started = time.monotonic()
+        self.forebay("mv", "-r", "many/a/", "many/b/")
+        took = time.monotonic() - started
+        report(f"renaming {count} objects", took, "s")
+        outcomes = collections.Counter()
+        for _ in range(rounds):
+            prefix, found = self.checksums()
+            self.assertEqual(found, expected)
+            other = self.PREFIXES[prefix == self.PREFIXES[0]]
+            renamer = subprocess.Popen(
+                [Settings.program, "mv", "-r", f"many/{prefix}", f"many/{other}"], env=self.environment,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(self._end, renamer)
+            try:
+                renamer.wait(dice.uniform(0, 1.5 * took))
+            except subprocess.TimeoutExpired:
+                pass
+            server.kill()
+            acknowledged = renamer.wait(60) == 0
+            self.forebay("fsck", server.store)
+            server.start()
+            now, found = self.checksums()
+            self.assertEqual(found, expected)
+            if acknowledged:
+                self.assertEqual(now, other, "acknowledged and undone")
+            outcomes["new" if now == other else "old"] += 1
+        report("rounds that ended with the old names", outcomes["old"], "")
+        report("rounds that ended with the new names", outcomes["new"], "")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/object_change.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "store/checks.h"
+#include "store/conditions.h"
+
+namespace forebay::engine {
+namespace {
+
+using meta::Family;
+
+void WriteSegments(meta::Batch& batch, uint64_t version, const std::vector<Piece>& pieces) {
+  uint64_t end = 0;
+  size_t first = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    end += pieces[i].length;
+    if (end % kSegmentBytes != 0 && i + 1 != pieces.size()) continue;
+    const std::string key = SegmentKey(version, static_cast<uint32_t>((end - 1) / kSegmentBytes));
+    batch.Put(Family::kMaps, key, EncodePieces(key, std::span(pieces).subspan(first, i + 1 - first)));
+    first = i + 1;
+  }
+}
+
+}  // namespace
+
+Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t bucket, const std::string& key) {
+  FB_ASSIGN(auto row, view.First(Family::kObjects, FirstVersion(bucket, key), EndOfVersions(bucket, key)));
+  if (!row) return std::optional<CurrentVersion>();
+  FB_ASSIGN(NewestVersion newest, DecodeVersion(row->first, row->second));
+  return std::optional(CurrentVersion{std::move(row->first), std::move(newest)});
+}
+
+Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id) {
+  FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kBuckets, name));
+  if (!row) return store::NoSuchBucket(name);
+  FB_ASSIGN(const BucketRecord bucket, DecodeBucket(name, *row));
+  if (bucket.id != id) return store::NoSuchBucket(name);
+  return bucket.info.owner;
+}
+
+Status Removal::Plan(meta::View& view, const CurrentVersion& current, ReferenceChanges& references) {
+  const ObjectRecord& record = current.newest.record;
+  row_key_ = current.row_key;
+  content_ = record.content;
+  storage_ = record.storage;
+  references.Remove(record.pieces);
+  if (storage_ != Storage::kSegmented) return {};
+  for (uint64_t segment = 0; segment < SegmentCount(record.size_bytes); ++segment) {
+    const std::string key = SegmentKey(content_, static_cast<uint32_t>(segment));
+    FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kMaps, key));
+    if (!row)
+      return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment,
+                              current.newest.version);
+    FB_ASSIGN(const std::vector<Piece> part,
+              DecodePieces(key, *row, SegmentLength(record.size_bytes, segment)));
+    references.Remove(part);
+    map_rows_.push_back(key);
+  }
+  return {};
+}
+
+void Removal::Apply(meta::Batch& batch) const {
+  batch.Delete(Family::kObjects, row_key_);
+  if (storage_ == Storage::kInline) batch.Delete(Family::kInline, NumberKey(content_));
+  for (const std::string& key : map_rows_) batch.Delete(Family::kMaps, key);
+}
+
+void ObjectChange::Done(const Status& outcome) {
+  if (!changing_) return;
+  changing_ = false;
+  core_.cache.EndChange(bucket_, key_, outcome.ok() ? new_state_ : nullptr);
+  EndOthers();
+  if (!outcome.ok()) return;
+  core_.epochs.Retire(references_.TakeFreed());
+  core_.commits->tenants().Publish(owner_);
+}
+
+Result<bool> ObjectChange::PlanRemoval(meta::View& view) {
+  FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
+  FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
+  std::optional<std::string_view> etag;
+  if (current && !current->newest.record.delete_marker) etag = current->newest.record.etag;
+  FB_TRY(store::CheckCondition(condition_, etag, bucket_name_, key_));
+  if (!current) return false;
+  FB_TRY(removal_.Plan(view, *current, references_));
+  usage_change_.Remove(current->newest.record.size_bytes);
+  return true;
+}
+
+Status ContentRows::CheckSources(meta::View& view) const {
+  for (const SourceVersion& source : request_.sources) {
+    FB_TRY(OwnerOfBucket(view, source.bucket_name, source.bucket).status());
+    FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, source.bucket, source.key));
+    if (!current || current->newest.version != source.version)
+      return Status::Aborted("`{}/{}` was replaced while it was being used", source.bucket_name, source.key);
+  }
+  return {};
+}
+
+void ContentRows::Split(uint64_t segment_bytes, ReferenceChanges& references) {
+  const std::vector<NewExtent>& extents = request_.content.extents;
+  if (request_.runs.empty())
+    for (size_t i = 0; i < extents.size(); ++i)
+      request_.runs.push_back({.is_new = true, .extent = i, .offset = 0, .length = extents[i].length_bytes});
+  new_references_.assign(extents.size(), 0);
+  uint64_t at = 0;
+  for (ContentRun run : std::exchange(request_.runs, {})) {
+    while (run.length != 0) {
+      ContentRun part = run;
+      part.length = std::min(run.length, segment_bytes - at % segment_bytes);
+      if (part.is_new) {
+        ++new_references_[part.extent];
+      } else {
+        references.Add(part.extent);
+      }
+      at += part.length;
+      run.offset += part.length;
+      run.length -= part.length;
+      request_.runs.push_back(part);
+    }
+  }
+}
+
+Status ContentRows::Check(const ReferenceChanges& references) const {
+  for (const ContentRun& run : request_.runs) {
+    if (run.is_new) continue;
+    const ExtentRecord& record = references.record(run.extent);
+    FB_TRY(CheckPlace(run.extent, record, core_.devices));
+    if (!base::RangeFits(run.offset, run.length, record.length_bytes))
+      return Status::DataLoss("extent {} is shorter than maps of it say; run forebay fsck", run.extent);
+  }
+  return {};
+}
+
+std::vector<Piece> ContentRows::Write(meta::Batch& batch, const ReferenceChanges& references, ObjectState* state) {
+  ObjectState unused;
+  ObjectState& resolved = state != nullptr ? *state : unused;
+  for (size_t i = 0; i < request_.content.extents.size(); ++i) {
+    NewExtent& extent = request_.content.extents[i];
+    const uint64_t id = core_.commits->NextExtent();
+    ExtentRecord record;
+    record.device = extent.run.device;
+    record.first_unit = extent.run.first_unit;
+    record.length_bytes = extent.length_bytes;
+    record.references = new_references_[i];
+    record.checksums = std::move(extent.checksums);
+    const std::string key = NumberKey(id);
+    batch.Put(Family::kExtents, key, EncodeExtent(key, record));
+    core_.commits->MarkUsed(extent.run);
+    resolved.extents.push_back({id, std::move(record)});
+  }
+  std::vector<Piece> pieces;
+  pieces.reserve(request_.runs.size());
+  resolved.pieces.reserve(request_.runs.size());
+  std::unordered_map<uint64_t, uint32_t> shared;  // by number: the place among the state's
+  uint64_t begin = 0;
+  for (const ContentRun& run : request_.runs) {
+    auto index = static_cast<uint32_t>(run.extent);
+    if (!run.is_new) {
+      const auto [known, added] = shared.try_emplace(run.extent, static_cast<uint32_t>(resolved.extents.size()));
+      if (added) resolved.extents.push_back({run.extent, references.record(run.extent)});
+      index = known->second;
+    }
+    pieces.push_back({.extent = resolved.extents[index].id, .offset = run.offset, .length = run.length});
+    resolved.pieces.push_back({.begin = begin, .length = run.length, .extent = index, .offset = run.offset});
+    begin += run.length;
+  }
+  return pieces;
+}
+
+Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
+  FB_TRY(PlanMore(view));
+  const store::UsageChange put = store::UsageChange::Put(request_.size_bytes);
+  usage_change_.objects += put.objects;
+  usage_change_.bytes += put.bytes;
+  FB_ASSIGN(const bool replaces, PlanRemoval(view));
+  FB_TRY(rows_.CheckSources(view));
+  rows_.Split(request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, references_);
+  FB_TRY(references_.Plan(view));
+  FB_TRY(rows_.Check(references_));
+  FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
+  BeginChange();
+  if (replaces) removal_.Apply(batch);
+  references_.Apply(batch, *core_.commits);
+  WriteVersion(batch);
+  ApplyMore(batch);
+  outcome_->prepared = true;
+  outcome_->info = new_state_->info;
+  return {};
+}
+
+void PublishTransaction::WriteVersion(meta::Batch& batch) {
+  const uint64_t version = core_.commits->NextVersion();
+  ObjectRecord record;
+  record.content = version;
+  record.size_bytes = request_.size_bytes;
+  record.crc32c = request_.crc32c;
+  record.etag =
+      request_.etag.empty() ? store::DefaultETag(version, request_.crc32c) : std::move(request_.etag);
+  record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
+  record.metadata = std::move(request_.metadata);
+
+  auto state = std::make_shared<ObjectState>();
+  state->bucket = bucket_;
+  const std::vector<Piece> pieces = rows_.Write(batch, references_, state.get());
+  if (pieces.empty()) {
+    record.storage = Storage::kInline;
+    batch.Put(Family::kInline, NumberKey(version), request_.content.inline_content);
+    state->inline_content = std::move(request_.content.inline_content);
+  } else if (request_.size_bytes <= kSegmentBytes) {
+    record.storage = Storage::kMap;
+    record.pieces = pieces;
+  } else {
+    record.storage = Storage::kSegmented;
+    WriteSegments(batch, version, pieces);
+  }
+  const std::string row_key = EncodeObjectKey(bucket_, key_, version);
+  batch.Put(Family::kObjects, row_key, EncodeObject(row_key, record));
+  state->info = InfoOf(key_, version, record);
+  new_state_ = std::move(state);
+}
+
+}  // namespace forebay::engine

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the transactions that change objects are made of: finding the current version, taking one out with whatever only
+// it refers to, writing the rows of new content, and the bookkeeping around the change of one key. Private to the
+// transactions. Belongs to the committer's thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/core.h"
+#include "engine/loader.h"
+#include "engine/references.h"
+#include "engine/transactions.h"
+#include "meta/meta_store.h"
+#include "store/quota.h"
+
+namespace forebay::engine {
+
+/// The newest version as the view has it, with the key of its row.
+struct CurrentVersion {
+  std::string row_key;
+  NewestVersion newest;
+};
+Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t bucket, const std::string& key);
+
+/// The bucket may have been deleted, or even made anew, since the request looked it up. Gives whose it is.
+Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id);
+
+/// Takes one version out, with whatever only it refers to.
+class Removal {
+ public:
+  /// Reads all that is needed but the extents, which `references` does.
+  Status Plan(meta::View& view, const CurrentVersion& current, ReferenceChanges& references);
+  void Apply(meta::Batch& batch) const;
+
+ private:
+  std::string row_key_;
+  uint64_t content_ = 0;
+  Storage storage_ = Storage::kInline;
+  std::vector<std::string> map_rows_;
+};
+
+/// What puts, deletes and renames have in common: a key whose current version is replaced.
+class ObjectChange : public meta::Transaction {
+ public:
+  void Done(const Status& outcome) final;
+
+ protected:
+  ObjectChange(Core& core, std::string bucket_name, uint64_t bucket, std::string key,
+               store::Condition condition)
+      : core_(core),
+        bucket_name_(std::move(bucket_name)),
+        bucket_(bucket),
+        key_(std::move(key)),
+        condition_(std::move(condition)) {}
+
+  /// Reads the current version and decides. Gives whether there is one. Its references are taken away, but not
+  /// planned yet.
+  Result<bool> PlanRemoval(meta::View& view);
+
+  /// After this Prepare cannot fail.
+  void BeginChange() {
+    changing_ = true;
+    core_.cache.BeginChange(bucket_, key_);
+    core_.commits->tenants().Add(owner_, usage_change_);
+  }
+  /// For a change that begins those of other keys too.
+  virtual void EndOthers() {}
+
+  Core& core_;
+  const std::string bucket_name_;
+  const uint64_t bucket_;
+  const std::string key_;
+  const store::Condition condition_;
+  Removal removal_;
+  ReferenceChanges references_;
+  TenantId owner_ = TenantId::kNone;
+  store::UsageChange usage_change_;
+  ObjectStatePtr new_state_;
+
+ private:
+  bool changing_ = false;
+};
+
+/// The rows of content that a change publishes, in the order of the calls.
+class ContentRows {
+ public:
+  /// Both are borrowed; the content and runs of `request` are taken out of it.
+  ContentRows(Core& core, PublishRequest& request) : core_(core), request_(request) {}
+
+  /// Aborted when a source is not current any more.
+  Status CheckSources(meta::View& view) const;
+  /// Splits the runs so that none crosses a multiple of `segment_bytes`, and each segment can have a map of its own;
+  /// adds the references to extents that are shared.
+  void Split(uint64_t segment_bytes, ReferenceChanges& references);
+  /// DataLoss when a shared extent is not what its readers found: the rows were read anew.
+  Status Check(const ReferenceChanges& references) const;
+  /// Writes a row for each new extent; the map of all of it, also resolved into `state` unless that is null.
+  std::vector<Piece> Write(meta::Batch& batch, const ReferenceChanges& references, ObjectState* state);
+
+ private:
+  Core& core_;
+  PublishRequest& request_;
+  std::vector<uint64_t> new_references_;  // of the new extents
+};
+
+/// Publishes a version of one key.
+class PublishTransaction : public ObjectChange {
+ public:
+  PublishTransaction(Core& core, PublishRequest request, PublishOutcome* outcome)
+      : ObjectChange(core, request.bucket_name, request.bucket, request.key, request.condition),
+        request_(std::move(request)),
+        rows_(core, request_),
+        outcome_(outcome) {}
+
+  Status Prepare(meta::View& view, meta::Batch& batch) final;
+  bool needs_data_flush() const override { return !request_.content.extents.empty(); }
+
+ protected:
+  /// For a change that finds its content only here, or has more to look at: before all else.
+  virtual Status PlanMore(meta::View& /*view*/) { return {}; }
+  /// More rows of the same change. Cannot fail.
+  virtual void ApplyMore(meta::Batch& /*batch*/) {}
+
+  PublishRequest request_;
+
+ private:
+  void WriteVersion(meta::Batch& batch);
+
+  ContentRows rows_;
+  PublishOutcome* const outcome_;  // borrowed from the committing coroutine
+};
+
+}  // namespace forebay::engine
