@@ -31,18 +31,18 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
   FB_CO_ASSIGN(NewContent content, co_await content_.Finish(context));
   FB_CO_TRY(store::CheckContent(crc32c, content.crc32c, bucket_name_, key_));
   operation_.content = store::Content{.size_bytes = content.size_bytes, .crc32c = content.crc32c};
-  co_return co_await Publish(core_, context, operation_,
-                             {.bucket_name = bucket_name_,
-                              .bucket = bucket_,
-                              .key = key_,
-                              .condition = options_.condition,
-                              .metadata = options_.metadata,
-                              .etag = options_.etag,
-                              .size_bytes = content.size_bytes,
-                              .crc32c = content.crc32c,
-                              .content = std::move(content),
-                              .upload = upload_,
-                              .part = part_},
+  PublishRequest request{.bucket_name = bucket_name_,
+                         .bucket = bucket_,
+                         .key = key_,
+                         .condition = options_.condition,
+                         .metadata = options_.metadata,
+                         .etag = options_.etag,
+                         .size_bytes = content.size_bytes,
+                         .crc32c = content.crc32c,
+                         .upload = upload_,
+                         .part = part_};
+  request.content = std::move(content);
+  co_return co_await Publish(core_, context, operation_, std::move(request),
                              upload_ == 0 ? MakePublish : MakePutPart);
 }
 
