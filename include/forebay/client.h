@@ -280,8 +280,8 @@ class Client {
   std::expected<void, Error> Remove(std::string_view bucket, std::string_view key,
                                     std::string_view if_match = {}, const CallOptions& options = {});
 
-  /// Makes an object of the bytes of 1 to 10,000 sources, one after the other, all as of one moment. Nothing is sent or
-  /// copied: the objects share what is stored. kNotFound for a source, kOutOfRange for bytes that it does not have.
+  /// Makes an object of the bytes of 1 to 10,000 sources (as many as 1 MiB can name), one after the other, all as of one
+  /// moment. Nothing is sent, and but for short runs nothing is copied: the objects share what is stored. kNotFound for a source, kOutOfRange for bytes that it does not have.
   std::expected<ObjectInfo, Error> Compose(std::string_view bucket, std::string_view key,
                                            std::span<const Source> sources, const ComposeOptions& options = {});
   /// Composes from one whole object, with its metadata; those of `options` come on top.

@@ -2,6 +2,7 @@
 // cp, concat, mv: objects made of others and other keys for objects, by the server alone. No byte of them moves.
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,8 @@ struct CopyArguments {
   std::string source;
   std::vector<std::string> sources;  // of concat
   std::string target;
-  uint64_t offset = 0;
-  uint64_t length = UINT64_MAX;
+  std::optional<uint64_t> offset;
+  std::optional<uint64_t> length;
   bool if_absent = false;
   bool recursive = false;
 };
@@ -55,9 +56,9 @@ int RunCopy(const CopyArguments& arguments, const Invocation& invocation) {
   if (!target.ok()) return RefuseUsage(target.status().message());
   const auto client = invocation.Connect();
   if (!client) return Fail(client.error());
-  const bool whole = arguments.offset == 0 && arguments.length == UINT64_MAX;
-  const Source part{.bucket = source->bucket, .key = source->key, .if_match = {}, .offset = arguments.offset,
-                    .length = arguments.length};
+  const bool whole = !arguments.offset && !arguments.length;
+  const Source part{.bucket = source->bucket, .key = source->key, .if_match = {}, .offset = arguments.offset.value_or(0),
+                    .length = arguments.length.value_or(UINT64_MAX)};
   const auto copied = whole ? (*client)->Copy(PublicName(*source), PublicName(*target),
                                               {.if_absent = arguments.if_absent, .if_match = {}, .metadata = {}})
                             : (*client)->Compose(target->bucket, target->key, {&part, 1},

@@ -229,16 +229,23 @@ std::expected<ObjectInfo, Error> Client::Compose(std::string_view bucket, std::s
 std::expected<ObjectInfo, Error> Client::Copy(const ObjectName& from, const ObjectName& to,
                                               const ComposeOptions& options) {
   constexpr int kAttempts = 5;
+  // The time is that of the whole call.
+  const auto began = std::chrono::steady_clock::now();
+  const auto left = [&] {
+    if (options.timeout == kDefaultTimeout) return options.timeout;
+    return std::max<std::chrono::nanoseconds>(options.timeout - (std::chrono::steady_clock::now() - began), std::chrono::nanoseconds(1));
+  };
   for (int attempt = 1;; ++attempt) {
-    const auto source = Stat(from.bucket, from.key, {.timeout = options.timeout});
+    const auto source = Stat(from.bucket, from.key, {.timeout = left()});
     if (!source) return std::unexpected(source.error());
     ComposeOptions merged = options;
+    merged.timeout = left();
     merged.metadata.insert(source->metadata.begin(), source->metadata.end());
     const Source whole{.bucket = from.bucket, .key = from.key, .if_match = source->etag};
     auto copied = Compose(to.bucket, to.key, {&whole, 1}, merged);
     if (copied || copied.error().code != Code::kFailedPrecondition || attempt == kAttempts) return copied;
     // Metadata and content are of one version: it may have been replaced in between.
-    const auto now = Stat(from.bucket, from.key, {.timeout = options.timeout});
+    const auto now = Stat(from.bucket, from.key, {.timeout = left()});
     if (now && now->etag == source->etag) return copied;  // another reason
   }
 }

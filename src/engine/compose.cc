@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -26,6 +27,13 @@ constexpr int kAttempts = 20;
 /// Of a range whose checksum is worked out in one go.
 constexpr uint64_t kChecksumStepBytes = 16 * base::kMiB;
 
+/// Runs that are so short are copied by content, that of neighbours together: pieces that are shared stay long enough
+/// for reads, and little content does not hold much space.
+constexpr uint64_t kShortRunBytes = 16 * base::kKiB;
+/// So are longer ones, when they are a small part of their extent.
+constexpr uint64_t kMiddlingRunBytes = 256 * base::kKiB;
+constexpr uint64_t kSmallPart = 4;
+
 struct OpenSource {
   OpenVersionPtr version;
   store::ByteRange range;
@@ -41,17 +49,24 @@ class Composer {
     FB_CO_TRY(store::CheckAnnouncedSize(request_.options.size_bytes, out_.size_bytes));
     if (request_.upload != 0) FB_CO_TRY(store::CheckPartSize(out_.size_bytes));
     FB_CO_TRY(co_await SumUp());
-    FB_CO_TRY(co_await WriteInlineContent());
-    MakeRuns();
+    if (request_.upload == 0 && out_.size_bytes <= kMaxInlineContent) {
+      FB_CO_TRY(co_await ReadAll());
+    } else {
+      FB_CO_TRY(MakeRuns());
+      FB_CO_TRY(co_await CopyContent());
+    }
+    FB_CO_TRY(store::CheckDeadline(context_, "compose"));
     co_return std::move(out_);
   }
 
  private:
-  static bool IsInline(const OpenSource& source) { return source.version->state->pieces.empty(); }
-  bool MayBeInline() const { return request_.upload == 0 && out_.size_bytes <= kMaxInlineContent; }
-  std::string_view InlineBytes(const OpenSource& source) const {
-    return std::string_view(source.version->state->inline_content).substr(source.range.offset, source.range.length);
-  }
+  /// A run of the object, of a source.
+  struct ObjectRun {
+    const OpenSource* source;
+    uint64_t offset;  // in the source
+    ContentRun content;
+    bool copied;
+  };
 
   rt::Task<Status> OpenSources() {
     out_.bucket_name = request_.bucket_name;
@@ -64,28 +79,37 @@ class Composer {
     out_.part = request_.part;
     for (size_t i = 0; i < request_.sources.size(); ++i) {
       const store::Source& source = request_.sources[i];
-      EpochSet::Guard guard = core_.epochs.Enter();  // before the lookup: what it finds stays readable
-      Result<ObjectStatePtr> found = co_await FindObject(core_, context_, request_.source_buckets[i], source.key);
-      if (!found.ok()) co_return found.error().WithContext(fmt::format("open `{}/{}`", source.bucket, source.key));
-      ObjectStatePtr state = *std::move(found);
-      if (state == nullptr) co_return store::NoSuchObject(source.bucket, source.key);
-      FB_CO_TRY(store::CheckCondition(source.condition, state->info.etag, source.bucket, source.key));
-      FB_CO_ASSIGN(const store::ByteRange range, store::RangeOf(source, state->info));
+      FB_CO_ASSIGN(OpenVersionPtr version, co_await Open(source, request_.source_buckets[i]));
+      const store::ObjectInfo& info = version->state->info;
+      FB_CO_TRY(store::CheckCondition(source.condition, info.etag, source.bucket, source.key));
+      FB_CO_ASSIGN(const store::ByteRange range, store::RangeOf(source, info));
       FB_CO_TRY(store::CheckObjectSize(out_.size_bytes, range.length));
       out_.size_bytes += range.length;
-      out_.sources.push_back({.bucket_name = source.bucket,
-                              .bucket = request_.source_buckets[i],
-                              .key = source.key,
-                              .version = state->info.version});
-      opened_.push_back(
-          {std::make_shared<const OpenVersion>(core_, source.bucket, std::move(state), std::move(guard)), range});
+      sources_.push_back({std::move(version), range});
     }
     co_return Status();
   }
 
-  /// The checksum of the whole, from those of the parts.
+  /// Each object is opened once, however often it is named.
+  rt::Task<Result<OpenVersionPtr>> Open(const store::Source& source, uint64_t bucket) {
+    OpenVersionPtr& version = opened_[{bucket, source.key}];
+    if (version != nullptr) co_return version;
+    FB_CO_TRY(store::CheckDeadline(context_, "compose"));
+    EpochSet::Guard guard = core_.epochs.Enter();  // before the lookup: what it finds stays readable
+    Result<ObjectStatePtr> found = co_await FindObject(core_, context_, bucket, source.key);
+    if (!found.ok()) co_return found.error().WithContext(fmt::format("open `{}/{}`", source.bucket, source.key));
+    ObjectStatePtr state = *std::move(found);
+    if (state == nullptr) co_return store::NoSuchObject(source.bucket, source.key);
+    out_.sources.push_back(
+        {.bucket_name = source.bucket, .bucket = bucket, .key = source.key, .version = state->info.version});
+    version = std::make_shared<const OpenVersion>(core_, source.bucket, std::move(state), std::move(guard));
+    co_return version;
+  }
+
+  // ---- the checksum of the whole, from those of the parts ----
+
   rt::Task<Status> SumUp() {
-    for (const OpenSource& source : opened_) {
+    for (const OpenSource& source : sources_) {
       const store::ObjectInfo& info = source.version->state->info;
       uint32_t crc32c = info.crc32c;
       if (source.range.length != info.size_bytes) {
@@ -97,9 +121,12 @@ class Composer {
   }
 
   rt::Task<Result<uint32_t>> SumOf(const OpenSource& source) {
-    if (IsInline(source)) co_return base::Crc32c(AsBytes(InlineBytes(source)));
+    if (source.version->state->pieces.empty())
+      co_return base::Crc32c(AsBytes(std::string_view(source.version->state->inline_content))
+                                 .subspan(source.range.offset, source.range.length));
     uint32_t sum = base::kCrc32cEmpty;
     for (uint64_t done = 0; done < source.range.length;) {
+      FB_CO_TRY(store::CheckDeadline(context_, "compose"));
       // Steps end where blocks do, as long as these were not composed themselves.
       const uint64_t to_border = kChecksumStepBytes - (source.range.offset + done) % kChecksumStepBytes;
       const uint64_t step = std::min(to_border, source.range.length - done);
@@ -123,23 +150,11 @@ class Composer {
     co_return data.crc32c;
   }
 
-  /// What is small as a whole goes to the metadata. Else what lies there is written to extents of its own.
-  rt::Task<Status> WriteInlineContent() {
-    if (MayBeInline()) co_return co_await ReadAll();
-    uint64_t total = 0;
-    for (const OpenSource& source : opened_)
-      if (IsInline(source)) total += source.range.length;
-    if (total == 0) co_return Status();
-    ContentWriter writer(core_, context_.reactor, fmt::format("{}/{}", request_.bucket_name, request_.key), total);
-    writer.NeedExtents();
-    FB_CO_TRY(co_await CopyInlineContent(writer, total));
-    writer.End();
-    FB_CO_ASSIGN(out_.content, co_await writer.Finish(context_));
-    co_return Status();
-  }
+  // ---- content ----
 
+  /// What is small as a whole goes to the metadata.
   rt::Task<Status> ReadAll() {
-    for (const OpenSource& source : opened_) {
+    for (const OpenSource& source : sources_) {
       Reader reader(source.version);
       FB_CO_ASSIGN(const store::ReadData data,
                    co_await reader.Read(context_, source.range.offset, source.range.length));
@@ -148,39 +163,111 @@ class Composer {
     co_return Status();
   }
 
-  rt::Task<Status> CopyInlineContent(ContentWriter& writer, uint64_t left) {
-    base::Buffer buffer;
-    size_t filled = 0;
-    for (const OpenSource& source : opened_) {
-      if (!IsInline(source)) continue;
-      std::string_view bytes = InlineBytes(source);
-      while (!bytes.empty()) {
-        if (buffer.empty()) {
-          FB_CO_ASSIGN(buffer, co_await writer.Allocate(context_, std::min<uint64_t>(left, 64 * base::kKiB)));
-          filled = 0;
-        }
-        const size_t take = std::min(bytes.size(), buffer.size() - filled);
-        std::memcpy(buffer.writable().data() + filled, bytes.data(), take);
-        bytes.remove_prefix(take);
-        filled += take;
-        left -= take;
-        if (filled == buffer.size() || left == 0)
-          FB_CO_TRY(co_await writer.Write(context_, std::exchange(buffer, {}).Slice(0, filled)));
+  Status MakeRuns() {
+    for (const OpenSource& source : sources_) {
+      const ObjectState& state = *source.version->state;
+      if (source.range.length == 0) continue;
+      if (state.pieces.empty()) {
+        runs_.push_back({&source, source.range.offset, {.length = source.range.length}, true});
+      } else {
+        AddShared(source, state);
+      }
+      if (runs_.size() > kMaxObjectPieces)
+        return Status::InvalidArgument("`{}/{}` would be made of more than {} pieces: compose less at once",
+                                       request_.bucket_name, request_.key, kMaxObjectPieces);
+    }
+    for (ObjectRun& run : runs_)
+      if (!run.copied) run.copied = IsTooShort(run);
+    return {};
+  }
+
+  void AddShared(const OpenSource& source, const ObjectState& state) {
+    const uint64_t end = source.range.offset + source.range.length;
+    auto piece = std::ranges::upper_bound(state.pieces, source.range.offset, {}, &MappedPiece::begin) - 1;
+    for (; piece != state.pieces.end() && piece->begin < end; ++piece) {
+      const uint64_t from = std::max(piece->begin, source.range.offset);
+      const uint64_t to = std::min(piece->begin + piece->length, end);
+      const ContentRun content{.is_new = false,
+                               .extent = state.extents[piece->extent].id,
+                               .offset = piece->offset + (from - piece->begin),
+                               .length = to - from};
+      // What follows in the same extent is the same run, unless it is of another source.
+      if (!runs_.empty() && runs_.back().source == &source && runs_.back().content.extent == content.extent &&
+          runs_.back().content.offset + runs_.back().content.length == content.offset) {
+        runs_.back().content.length += content.length;
+      } else {
+        runs_.push_back({&source, from, content, false});
+      }
+    }
+  }
+
+  bool IsTooShort(const ObjectRun& run) const {
+    if (run.content.length < kShortRunBytes) return true;
+    if (run.content.length >= kMiddlingRunBytes) return false;
+    const ObjectState& state = *run.source->version->state;
+    const auto piece = std::ranges::upper_bound(state.pieces, run.offset, {}, &MappedPiece::begin) - 1;
+    return run.content.length * kSmallPart < state.extents[piece->extent].record.length_bytes;
+  }
+
+  /// Writes what is copied, one run after the other, and puts all runs in order.
+  rt::Task<Status> CopyContent() {
+    uint64_t total = 0;
+    for (const ObjectRun& run : runs_)
+      if (run.copied) total += run.content.length;
+    if (total != 0) {
+      ContentWriter writer(core_, context_.reactor, fmt::format("{}/{}", request_.bucket_name, request_.key), total);
+      writer.NeedExtents();
+      Filling filling{.left = total};
+      for (const ObjectRun& run : runs_)
+        if (run.copied) FB_CO_TRY(co_await Copy(run, writer, filling));
+      writer.End();
+      FB_CO_ASSIGN(out_.content, co_await writer.Finish(context_));
+    }
+    NewRuns copies(out_.content.extents);
+    for (const ObjectRun& run : runs_) {
+      if (run.copied) {
+        copies.Take(run.content.length, out_.runs);
+      } else {
+        out_.runs.push_back(run.content);
       }
     }
     co_return Status();
   }
 
-  void MakeRuns() {
-    if (MayBeInline()) return;
-    NewRuns new_runs(out_.content.extents);
-    for (const OpenSource& source : opened_) {
-      if (IsInline(source)) {
-        new_runs.Take(source.range.length, out_.runs);
-      } else {
-        AddShared(*source.version->state, source.range);
-      }
+  /// A buffer that is filled before it is written, as every one but the last is whole.
+  struct Filling {
+    uint64_t left;  // to copy
+    base::Buffer buffer{};
+    size_t filled = 0;
+  };
+
+  rt::Task<Status> Copy(const ObjectRun& run, ContentWriter& writer, Filling& filling) {
+    Reader reader(run.source->version);
+    for (uint64_t done = 0; done < run.content.length;) {
+      const uint64_t step = std::min<uint64_t>(base::kMaxChunkBytes, run.content.length - done);
+      FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context_, run.offset + done, step));
+      for (const base::Buffer& buffer : data.buffers) FB_CO_TRY(co_await Fill(buffer.view(), writer, filling));
+      done += step;
     }
+    co_return Status();
+  }
+
+  rt::Task<Status> Fill(ByteView bytes, ContentWriter& writer, Filling& filling) {
+    while (!bytes.empty()) {
+      if (filling.buffer.empty()) {
+        FB_CO_ASSIGN(filling.buffer,
+                     co_await writer.Allocate(context_, std::min<uint64_t>(filling.left, 64 * base::kKiB)));
+        filling.filled = 0;
+      }
+      const size_t take = std::min(bytes.size(), filling.buffer.size() - filling.filled);
+      std::memcpy(filling.buffer.writable().data() + filling.filled, bytes.data(), take);
+      bytes = bytes.subspan(take);
+      filling.filled += take;
+      filling.left -= take;
+      if (filling.filled == filling.buffer.size() || filling.left == 0)
+        FB_CO_TRY(co_await writer.Write(context_, std::exchange(filling.buffer, {}).Slice(0, filling.filled)));
+    }
+    co_return Status();
   }
 
   /// Hands out the new content from its beginning on.
@@ -190,7 +277,13 @@ class Composer {
     void Take(uint64_t length, std::vector<ContentRun>& runs) {
       while (length != 0) {
         const uint64_t take = std::min(length, extents_[extent_].length_bytes - offset_);
-        runs.push_back({.is_new = true, .extent = extent_, .offset = offset_, .length = take});
+        const bool goes_on = !runs.empty() && runs.back().is_new && runs.back().extent == extent_ &&
+                             runs.back().offset + runs.back().length == offset_;
+        if (goes_on) {
+          runs.back().length += take;
+        } else {
+          runs.push_back({.is_new = true, .extent = extent_, .offset = offset_, .length = take});
+        }
         length -= take;
         offset_ += take;
         if (offset_ == extents_[extent_].length_bytes) {
@@ -206,31 +299,13 @@ class Composer {
     uint64_t offset_ = 0;
   };
 
-  void AddShared(const ObjectState& state, store::ByteRange range) {
-    const uint64_t end = range.offset + range.length;
-    auto piece = std::ranges::upper_bound(state.pieces, range.offset, {}, &MappedPiece::begin) - 1;
-    for (; piece != state.pieces.end() && piece->begin < end; ++piece) {
-      const uint64_t from = std::max(piece->begin, range.offset);
-      const uint64_t to = std::min(piece->begin + piece->length, end);
-      if (from >= to) continue;
-      const ContentRun run{.is_new = false,
-                           .extent = state.extents[piece->extent].id,
-                           .offset = piece->offset + (from - piece->begin),
-                           .length = to - from};
-      // What follows in the same extent is the same run.
-      if (!out_.runs.empty() && !out_.runs.back().is_new && out_.runs.back().extent == run.extent &&
-          out_.runs.back().offset + out_.runs.back().length == run.offset) {
-        out_.runs.back().length += run.length;
-      } else {
-        out_.runs.push_back(run);
-      }
-    }
-  }
-
   Core& core_;
   const store::Context& context_;
   const ComposeRequest& request_;
-  std::vector<OpenSource> opened_;  // their units are not written again while they are here
+  // Their units are not written again while they are here.
+  std::map<std::pair<uint64_t, std::string>, OpenVersionPtr> opened_;  // by bucket and key
+  std::vector<OpenSource> sources_;  // as they were asked for
+  std::vector<ObjectRun> runs_;
   PublishRequest out_{.crc32c = base::kCrc32cEmpty};
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compose: an object made of runs of others, whose extents it shares. The sources are opened like for a read, what
-// the metadata holds of them is written anew, edges of blocks are read for their checksums, and then one transaction
-// takes place only if every source is still current; otherwise all starts over. Reactor-local in the call.
+// Compose: an object made of runs of others, whose extents it shares. The sources are opened like for a read, runs that
+// are too short to share are copied, edges of blocks are read for their checksums, and then one transaction takes place
+// only if every source is still current; otherwise all starts over. Reactor-local in the call.
 #pragma once
 
 #include <cstdint>

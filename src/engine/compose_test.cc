@@ -7,6 +7,7 @@
 
 #include "engine/engine_fixture.h"
 #include "engine/rows.h"
+#include "rt/when_all.h"
 
 namespace forebay::engine {
 namespace {
@@ -105,9 +106,68 @@ TEST_F(ComposeTest, SmallSourcesShareTheExtentsThatTheirContentGoesTo) {
   EXPECT_TRUE(twins_.Get("joined").value_or("") == content);
 }
 
+TEST_F(ComposeTest, ShortRunsAreCopiedTogetherAndHoldNoSpaceOfTheirSources) {
+  const std::string source = RandomContent(50, 20 << 20);
+  ASSERT_TRUE(twins_.Put("source", source).ok());
+  std::vector<store::Source> slices;
+  std::string content;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    slices.push_back({.bucket = "bucket", .key = "source", .offset = i * 20'000 + 7, .length = 100});
+    content += source.substr(i * 20'000 + 7, 100);
+  }
+  ASSERT_TRUE(Compose("slices", slices).ok());
+  ASSERT_TRUE(twins_.Delete("source").ok());
+  EXPECT_EQ(Used(), base::RoundUp(uint64_t{100'000}, device::kUnit));
+  twins_.Reopen();
+  EXPECT_TRUE(twins_.Get("slices").value_or("") == content);
+  // And again what was made so: the pieces do not multiply.
+  ASSERT_TRUE(Compose("many", std::vector<store::Source>(100, {.bucket = "bucket", .key = "slices", .offset = 1, .length = 99})).ok());
+  ASSERT_TRUE(Compose("more", std::vector<store::Source>(100, All("many"))).ok());
+  EXPECT_EQ(twins_.Get("more").value_or("").size(), 990'000U);
+  EXPECT_LE(Extents().size(), 6U);
+}
+
+TEST_F(ComposeTest, ARunThatIsASmallPartOfItsExtentIsCopied) {
+  const std::string source = RandomContent(51, 4 << 20);
+  ASSERT_TRUE(twins_.Put("source", source, {.size_bytes = source.size()}).ok());
+  ASSERT_TRUE(Compose("part", {{.bucket = "bucket", .key = "source", .offset = 5, .length = 200'000}}).ok());
+  ASSERT_TRUE(Compose("half", {{.bucket = "bucket", .key = "source", .offset = 5, .length = 2 << 20}}).ok());
+  ASSERT_TRUE(twins_.Delete("source").ok());
+  EXPECT_EQ(Used(), (4 << 20) + base::RoundUp(uint64_t{200'000}, device::kUnit));
+  ASSERT_TRUE(twins_.Delete("half").ok());
+  EXPECT_EQ(Used(), base::RoundUp(uint64_t{200'000}, device::kUnit));
+  EXPECT_TRUE(twins_.Get("part").value_or("") == source.substr(5, 200'000));
+}
+
+TEST_F(ComposeTest, ACallWhoseTimePassedPublishesNothing) {
+  ASSERT_TRUE(twins_.Put("source", RandomContent(52, 4 << 20)).ok());
+  twins_.Reopen();
+  twins_.faults().hold_reads = true;  // an edge of the range is read
+  const store::Context context = twins_.ContextFor(std::chrono::seconds(1));
+  auto composing = [&]() -> rt::Task<Result<store::ObjectInfo>> {
+    std::vector<store::Source> sources;
+    sources.push_back({.bucket = "bucket", .key = "source", .offset = 1});
+    co_return co_await twins_.engine().Compose(context, "bucket", "late", std::move(sources), {});
+  };
+  auto passing = [&]() -> rt::Task<Result<store::ObjectInfo>> {
+    for (int i = 0; i < 10; ++i) co_await twins_.reactor().Yield();
+    twins_.clock().Advance(std::chrono::seconds(2));
+    twins_.faults().hold_reads = false;
+    co_return Status::Cancelled("not asked");
+  };
+  std::vector<rt::Task<Result<store::ObjectInfo>>> tasks;
+  tasks.push_back(composing());
+  tasks.push_back(passing());
+  const auto results = twins_.Run(rt::WhenAll(std::move(tasks)));
+  EXPECT_EQ(results[0].status().code(), Code::kDeadlineExceeded) << results[0].status().ToString();
+  twins_.Turn();
+  EXPECT_EQ(twins_.Get("late").status().code(), Code::kNotFound);
+}
+
 TEST_F(ComposeTest, AnExtentThatCrossesABorderOfSegmentsIsReferredToFromBoth) {
-  // 4 MiB + 1 of two extents, 17 times: 68 MiB in two segments, with the border inside of the 16th copy.
-  ASSERT_TRUE(twins_.Put("source", RandomContent(5, (4 << 20) + 1), {.size_bytes = (4 << 20) + 1}).ok());
+  // 4 MiB + 20 KiB of two extents, 17 times: 68 MiB in two segments, with the border inside of the 16th copy.
+  constexpr size_t kBytes = (4 << 20) + 20'480;
+  ASSERT_TRUE(twins_.Put("source", RandomContent(5, kBytes), {.size_bytes = kBytes}).ok());
   ASSERT_TRUE(Compose("large", std::vector<store::Source>(17, All("source"))).ok());
   ASSERT_EQ(Extents().size(), 2U);
   EXPECT_EQ(Extents()[0].references, 1 + 17 + 1U);
@@ -115,7 +175,7 @@ TEST_F(ComposeTest, AnExtentThatCrossesABorderOfSegmentsIsReferredToFromBoth) {
   ASSERT_TRUE(twins_.Delete("source").ok());
   ASSERT_TRUE(Rename("large", "renamed").ok());
   twins_.Reopen();
-  EXPECT_TRUE(twins_.Get("renamed").value_or("").size() == 17 * ((4UL << 20) + 1));
+  EXPECT_TRUE(twins_.Get("renamed").value_or("").size() == 17 * kBytes);
   ASSERT_TRUE(twins_.Delete("renamed").ok());
   EXPECT_EQ(Used(), 0U);
 }

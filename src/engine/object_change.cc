@@ -101,13 +101,19 @@ Status ContentRows::CheckSources(meta::View& view) const {
   return {};
 }
 
-void ContentRows::Split(uint64_t segment_bytes, ReferenceChanges& references) {
+Status ContentRows::Split(uint64_t segment_bytes, size_t segment_pieces, ReferenceChanges& references) {
   const std::vector<NewExtent>& extents = request_.content.extents;
   if (request_.runs.empty())
     for (size_t i = 0; i < extents.size(); ++i)
       request_.runs.push_back({.is_new = true, .extent = i, .offset = 0, .length = extents[i].length_bytes});
   new_references_.assign(extents.size(), 0);
+  const auto too_many = [this](size_t limit) {
+    return Status::InvalidArgument(
+        "`{}/{}` would be made of more than {} pieces in a row that are too small: put the content instead",
+        request_.bucket_name, request_.key, limit);
+  };
   uint64_t at = 0;
+  size_t in_segment = 0;
   for (ContentRun run : std::exchange(request_.runs, {})) {
     while (run.length != 0) {
       ContentRun part = run;
@@ -117,12 +123,24 @@ void ContentRows::Split(uint64_t segment_bytes, ReferenceChanges& references) {
       } else {
         references.Add(part.extent);
       }
+      if (at % segment_bytes == 0) in_segment = 0;
+      if (++in_segment > segment_pieces) return too_many(segment_pieces);
+      if (request_.runs.size() == kMaxObjectPieces) return too_many(kMaxObjectPieces);
       at += part.length;
       run.offset += part.length;
       run.length -= part.length;
       request_.runs.push_back(part);
     }
   }
+  return {};
+}
+
+uint64_t ContentRows::RowBytes() const {
+  constexpr uint64_t kPieceBytes = 12;
+  uint64_t bytes = request_.runs.size() * kPieceBytes;
+  for (const NewExtent& extent : request_.content.extents)
+    bytes += ReferenceChanges::kRowBytes + extent.checksums.size() * sizeof(uint32_t);
+  return bytes;
 }
 
 Status ContentRows::Check(const ReferenceChanges& references) const {
@@ -179,8 +197,9 @@ Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
   usage_change_.bytes += put.bytes;
   FB_ASSIGN(const bool replaces, PlanRemoval(view));
   FB_TRY(rows_.CheckSources(view));
-  rows_.Split(request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, references_);
+  FB_TRY(rows_.Split(request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, kMaxSegmentPieces, references_));
   FB_TRY(references_.Plan(view));
+  FB_TRY(view.CheckRoom(references_.RowBytes() + rows_.RowBytes()));
   FB_TRY(rows_.Check(references_));
   FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
   BeginChange();

@@ -93,8 +93,11 @@ class ContentRows {
   /// Aborted when a source is not current any more.
   Status CheckSources(meta::View& view) const;
   /// Splits the runs so that none crosses a multiple of `segment_bytes`, and each segment can have a map of its own;
-  /// adds the references to extents that are shared.
-  void Split(uint64_t segment_bytes, ReferenceChanges& references);
+  /// adds the references to extents that are shared. InvalidArgument when a segment or all of it has more pieces than
+  /// the limits say.
+  Status Split(uint64_t segment_bytes, size_t segment_pieces, ReferenceChanges& references);
+  /// Roughly the bytes of the rows that it writes.
+  uint64_t RowBytes() const;
   /// DataLoss when a shared extent is not what its readers found: the rows were read anew.
   Status Check(const ReferenceChanges& references) const;
   /// Writes a row for each new extent; the map of all of it, also resolved into `state` unless that is null.

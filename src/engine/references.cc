@@ -22,6 +22,13 @@ Status ReferenceChanges::Plan(meta::View& view) {
   return {};
 }
 
+uint64_t ReferenceChanges::RowBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [extent, change] : changes_)
+    if (change.by != 0) bytes += kRowBytes + change.record.checksums.size() * sizeof(uint32_t);
+  return bytes;
+}
+
 void ReferenceChanges::Apply(meta::Batch& batch, GroupCommit& commits) {
   for (const auto& [extent, change] : changes_) {
     if (change.by == 0) continue;

@@ -24,6 +24,9 @@ class ReferenceChanges {
 
   /// Reads all that is needed; DataLoss for an extent that is not there, or is referred to less often than is taken.
   Status Plan(meta::View& view);
+  /// Roughly the bytes of the rows that it writes; once it is planned.
+  static constexpr uint64_t kRowBytes = 64;
+  uint64_t RowBytes() const;
   /// As planned, with the references that it will have; it is one that was added or removed.
   const ExtentRecord& record(uint64_t extent) const { return changes_.at(extent).record; }
   /// Cannot fail.

@@ -27,6 +27,11 @@ namespace forebay::engine {
 constexpr uint64_t kMaxInlineContent = 1024;
 /// Objects beyond this size have their map in segments of this size, one row each.
 constexpr uint64_t kSegmentBytes = 64 * base::kMiB;
+/// Pieces of the map of one segment, of one part of an upload, and of one object: more are refused, so that reading
+/// and changing an object stay within bounds: each piece of a chunk that is read may need a unit of memory of its own.
+constexpr size_t kMaxSegmentPieces = 4096;
+constexpr size_t kMaxPartPieces = 16'384;
+constexpr size_t kMaxObjectPieces = 2'000'000;
 /// What a decoder accepts; the writer makes at most kWriterExtentBytes.
 constexpr uint64_t kMaxExtentBytes = 16 * base::kMiB;
 constexpr uint64_t kWriterExtentBytes = 4 * base::kMiB;

@@ -74,6 +74,9 @@ class RenameTransaction final : public ObjectChange {
   const store::Condition from_condition_;
 };
 
+/// Of the rows of one rename of a prefix: they are all in memory, and in one batch.
+constexpr uint64_t kMaxRenameBytes = 128 * base::kMiB;
+
 class RenamePrefixTransaction final : public meta::Transaction {
  public:
   RenamePrefixTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string from, std::string to,
@@ -90,6 +93,7 @@ class RenamePrefixTransaction final : public meta::Transaction {
     FB_TRY(Plan(view));
     if (moves_.empty()) return store::NothingToRename(bucket_name_, from_);
     FB_TRY(CheckTargets(view));
+    FB_TRY(view.CheckRoom(row_bytes_));
     for (const Move& move : moves_) {
       core_.cache.BeginChange(bucket_, move.from);
       core_.cache.BeginChange(bucket_, move.to);
@@ -128,6 +132,8 @@ class RenamePrefixTransaction final : public meta::Transaction {
       if (newest.record.delete_marker) continue;
       if (moves_.size() == base::kMaxRenamed) return store::TooManyToRename(bucket_name_, from_);
       FB_ASSIGN(std::string to, store::RenamedKey(key, from_, to_));
+      row_bytes_ += 2 * row->first.size() + to.size() + row->second.size();
+      if (row_bytes_ > kMaxRenameBytes) return store::TooManyToRename(bucket_name_, from_);
       moves_.push_back({.from = key,
                         .to = std::move(to),
                         .current = {.row_key = std::move(row->first), .newest = std::move(newest)}});
@@ -154,6 +160,7 @@ class RenamePrefixTransaction final : public meta::Transaction {
   const std::string to_;
   const std::shared_ptr<store::ObjectInfo> renamed_;  // shared: who waits may leave at its deadline
   std::vector<Move> moves_;
+  uint64_t row_bytes_ = 0;  // roughly, of what it writes
   bool changing_ = false;
 };
 

@@ -122,8 +122,9 @@ class PutPartTransaction final : public UploadChange {
       references_.Remove(record.pieces);
     }
     FB_TRY(rows_.CheckSources(view));
-    rows_.Split(UINT64_MAX, references_);
+    FB_TRY(rows_.Split(UINT64_MAX, kMaxPartPieces, references_));
     FB_TRY(references_.Plan(view));
+    FB_TRY(view.CheckRoom(references_.RowBytes() + rows_.RowBytes()));
     FB_TRY(rows_.Check(references_));
     FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
     BeginChange();
@@ -256,10 +257,10 @@ Status FindUpload(meta::MetaStore& meta, const UploadTarget& upload) {
 
 Result<store::PartPage> ListParts(meta::MetaStore& meta, const UploadTarget& upload, uint32_t start_after,
                                   uint32_t limit) {
-  FB_TRY(FindUpload(meta, upload));
   store::PartPage page;
   const std::unique_ptr<meta::Scan> scan =
       meta.NewScan(Family::kSystem, PrefixEnd(PartsPrefix(upload.name.id)));
+  FB_TRY(FindUpload(meta, upload));  // after the scan began: it was there all the time
   if (start_after >= base::kMaxParts) return page;
   for (scan->Seek(EncodePartKey(upload.name.id, start_after + 1)); scan->Valid(); scan->Next()) {
     page.truncated = page.parts.size() == limit;

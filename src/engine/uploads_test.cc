@@ -49,7 +49,7 @@ class UploadsTest : public testing::Test {
     return *twins_.media()->First(Family::kSystem, prefix, PrefixEnd(prefix));
   }
 
-  TwinStore twins_;
+  TwinStore twins_{{.arena_bytes = 64 * base::kMiB}};
   store::UploadName upload_;
 };
 
@@ -112,6 +112,21 @@ TEST_F(UploadsTest, ALargeObjectOfPartsHasItsMapInSegments) {
   for (uint32_t number = 1; number <= 23; ++number)
     EXPECT_TRUE(got->substr((number - 1) * ((3UL << 20) + 1), (3UL << 20) + 1) == RandomContent(number, (3 << 20) + 1))
         << number;
+  EXPECT_EQ(Errors(), "");
+}
+
+TEST_F(UploadsTest, TooManyTinyPartsAreNoObject) {
+  std::vector<store::PartRef> parts;
+  for (uint32_t number = 1; number <= kMaxSegmentPieces + 1; ++number) {
+    ASSERT_TRUE(Part(number, "x").ok());
+    parts.push_back({.number = number});
+  }
+  const auto refused = Complete(parts);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.status().message().find("too small"), std::string::npos) << refused.status().ToString();
+  parts.pop_back();
+  ASSERT_TRUE(Complete(parts).ok());
+  EXPECT_TRUE(twins_.Get("o").value_or("") == std::string(kMaxSegmentPieces, 'x'));
   EXPECT_EQ(Errors(), "");
 }
 

@@ -19,6 +19,11 @@ Writer::Writer(Core& core, rt::Reactor& reactor, store::Operation operation, std
       options_(std::move(options)),
       content_(core, reactor, fmt::format("{}/{}", bucket_name_, key_), options_.size_bytes) {}
 
+rt::Task<Status> Writer::Write(const store::Context& context, base::Buffer data) {
+  if (upload_ != 0) FB_CO_TRY(store::CheckPartSize(content_.size_bytes() + data.size()));
+  co_return co_await content_.Write(context, std::move(data));
+}
+
 rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context,
                                                    std::optional<uint32_t> crc32c) {
   FB_CO_TRY(store::CheckDeadline(context, "commit"));
@@ -26,7 +31,6 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
   content_.End();
   FB_CO_TRY(store::CheckAnnouncedSize(options_.size_bytes, content_.size_bytes()));
   FB_CO_TRY(core_.health());
-  if (upload_ != 0) FB_CO_TRY(store::CheckPartSize(content_.size_bytes()));
   FB_CO_ASSIGN(operation_, store::CommitOperation(operation_, context, core_.operations.NowMs()));
   FB_CO_ASSIGN(NewContent content, co_await content_.Finish(context));
   FB_CO_TRY(store::CheckContent(crc32c, content.crc32c, bucket_name_, key_));

@@ -29,9 +29,7 @@ class Writer final : public store::ObjectWriter {
   rt::Task<Result<base::Buffer>> Allocate(const store::Context& context, size_t size) override {
     return content_.Allocate(context, size);
   }
-  rt::Task<Status> Write(const store::Context& context, base::Buffer data) override {
-    return content_.Write(context, std::move(data));
-  }
+  rt::Task<Status> Write(const store::Context& context, base::Buffer data) override;
   rt::Task<Result<store::ObjectInfo>> Commit(const store::Context& context,
                                              std::optional<uint32_t> crc32c) override;
 

@@ -22,8 +22,8 @@ class CommitTarget {
                                                                                     std::string_view end) = 0;
   /// Makes the writes durable and visible, all or none. A failure leaves open which, until the store is opened again.
   virtual Status Apply(const Overlay& group) = 0;
-  /// Why only transactions that free space may go on; ok while there is room.
-  virtual Status RefusalForSpace() = 0;
+  /// Why only transactions that free space may go on, when `bytes` more are to be written; ok while there is room.
+  virtual Status RefusalForSpace(uint64_t bytes) = 0;
 };
 
 }  // namespace forebay::meta

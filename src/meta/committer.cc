@@ -152,7 +152,7 @@ bool Committer::RunGroup(std::vector<Waiting*>& group) {
 /// Gives each member its own outcome so far; the number of members that fit into the group.
 size_t Committer::PrepareGroup(std::span<Waiting*> group, Overlay& writes, OverlayView& view) {
   const Status read_only = health();
-  const Status no_space = read_only.ok() ? target_.RefusalForSpace() : Status();
+  const Status no_space = read_only.ok() ? target_.RefusalForSpace(0) : Status();
   size_t count = 0;
   for (Waiting* member : group) {
     if (writes.bytes() >= options_.group_bytes) break;

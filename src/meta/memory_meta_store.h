@@ -66,7 +66,7 @@ class MemoryMetaStore final : public MetaStore, private CommitTarget {
   Result<std::optional<std::pair<std::string, std::string>>> FirstCommitted(Family family, std::string_view from,
                                                                             std::string_view end) override;
   Status Apply(const Overlay& group) override;
-  Status RefusalForSpace() override { return {}; }
+  Status RefusalForSpace(uint64_t /*bytes*/) override { return {}; }
 
   const std::shared_ptr<MemoryMedia> media_;
   Committer committer_;  // last: its thread uses the media

@@ -26,8 +26,8 @@ enum class Family : uint8_t {
   kBuckets = 1,  // name -> bucket record
   kObjects = 2,  // bucket, key, version -> object record. The version is the last 8 bytes; no key is the beginning of
                  // another, also without its version (a length or a terminator goes before)
-  kInline = 3,   // version -> bytes of a small object
-  kMaps = 4,     // version, segment -> extent references of a large object
+  kInline = 3,   // content number -> bytes of a small object
+  kMaps = 4,     // content number, segment -> extent references of a large object
   kExtents = 5,  // extent id -> place, length, checksums, references
   kGroups = 6,   // device, group -> free-space bitmap
 };
@@ -46,6 +46,9 @@ class View {
   /// agree but for their last 8 bytes, which are all 00 and all ff, ask for the versions of one object: the cheap case.
   virtual Result<std::optional<std::pair<std::string, std::string>>> First(Family family, std::string_view from,
                                                                            std::string_view end) = 0;
+  /// Whether a change of roughly `bytes` fits the metadata's file system, over what is kept for deletes: asked by who
+  /// writes more than some MiB, before it does. ResourceExhausted.
+  virtual Status CheckRoom(uint64_t bytes) = 0;
 };
 
 /// What a transaction's Prepare writes to. Nothing is visible or durable before the group commits. The key kCommitKey of

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/overlay.h"
 
+#include "base/bytes.h"
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -73,6 +75,13 @@ Result<std::optional<std::pair<std::string, std::string>>> OverlayView::First(Fa
     }
   }
   return below;
+}
+
+Status OverlayView::CheckRoom(uint64_t bytes) {
+  // What is smaller fits into what is kept for deletes, many times.
+  constexpr uint64_t kSmall = base::kMiB;
+  // It goes to the log, and from there to a table.
+  return bytes < kSmall ? Status() : committed_.RefusalForSpace(2 * (bytes + overlay_.bytes()));
 }
 
 }  // namespace forebay::meta

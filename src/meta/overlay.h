@@ -61,6 +61,7 @@ class OverlayView final : public View {
   Result<std::optional<std::string>> Get(Family family, std::string_view key) override;
   Result<std::optional<std::pair<std::string, std::string>>> First(Family family, std::string_view from,
                                                                    std::string_view end) override;
+  Status CheckRoom(uint64_t bytes) override;
 
  private:
   CommitTarget& committed_;

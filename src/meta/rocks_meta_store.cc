@@ -199,11 +199,17 @@ Status RocksMetaStore::Apply(const Overlay& group) {
   return FromRocks(database_->db->Write(options, &batch), fmt::format("{}: write the metadata log", options_.path));
 }
 
-Status RocksMetaStore::RefusalForSpace() {
+Status RocksMetaStore::RefusalForSpace(uint64_t bytes) {
   uint64_t free_bytes = 0;
   const rocksdb::IOStatus asked =
       database_->setup.file_system->GetFreeSpace(options_.path, rocksdb::IOOptions(), &free_bytes, nullptr);
-  if (!asked.ok() || free_bytes >= options_.reserve_bytes) return {};
+  const uint64_t needed = options_.reserve_bytes + bytes;
+  if (!asked.ok() || free_bytes >= needed) return {};
+  if (bytes != 0 && free_bytes >= options_.reserve_bytes)
+    return Status::ResourceExhausted(
+        "{}: the metadata's file system has {} free, and this change needs {} beside the {} that are kept for deletes: delete "
+        "objects, make room, or change less at once",
+        options_.path, base::FormatSize(free_bytes), base::FormatSize(bytes), base::FormatSize(options_.reserve_bytes));
   return Status::ResourceExhausted(
       "{}: the metadata's file system has {} free, less than the {} that are kept for deletes: delete objects, or make room",
       options_.path, base::FormatSize(free_bytes), base::FormatSize(options_.reserve_bytes));

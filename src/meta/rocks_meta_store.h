@@ -57,7 +57,7 @@ class RocksMetaStore final : public MetaStore, private CommitTarget {
   Result<std::optional<std::pair<std::string, std::string>>> FirstCommitted(Family family, std::string_view from,
                                                                             std::string_view end) override;
   Status Apply(const Overlay& group) override;
-  Status RefusalForSpace() override;
+  Status RefusalForSpace(uint64_t bytes) override;
 
   const RocksMetaOptions options_;
   const std::unique_ptr<Database> database_;

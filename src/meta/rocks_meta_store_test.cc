@@ -122,5 +122,20 @@ TEST_F(RocksMetaStoreTest, NearlyFullItTakesOnlyWhatFreesSpace) {
   EXPECT_TRUE(store.health().ok());
 }
 
+TEST_F(RocksMetaStoreTest, ALargeChangeAsksForRoomBeforeItWrites) {
+  auto opened = Open(true, 0);
+  ASSERT_TRUE(opened.ok());
+  RocksMetaStore& store = **opened;
+  const auto ask = [&](uint64_t bytes) {
+    return reactor_->BlockOn(store.Commit(*reactor_, Do([bytes](View& view, Batch&) { return view.CheckRoom(bytes); })));
+  };
+  EXPECT_TRUE(ask(1000).ok());
+  EXPECT_TRUE(ask(2 * base::kMiB).ok());
+  const Status refused = ask(uint64_t{1} << 60);
+  EXPECT_EQ(refused.code(), Code::kResourceExhausted);
+  EXPECT_NE(refused.message().find("change less at once"), std::string_view::npos) << refused.ToString();
+  EXPECT_TRUE(store.health().ok());
+}
+
 }  // namespace
 }  // namespace forebay::meta

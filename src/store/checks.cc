@@ -107,9 +107,9 @@ Result<std::string> RenamedKey(std::string_view key, std::string_view from, std:
 
 Status TooManyToRename(std::string_view bucket, std::string_view prefix) {
   return Status::ResourceExhausted(
-      "more than {} objects begin with `{}/{}`, and at most so many are renamed at once: rename longer prefixes, one "
-      "after the other",
-      base::kMaxRenamed, bucket, prefix);
+      "more objects begin with `{}/{}` than are renamed at once, at most {} and 128 MiB of names and metadata: rename "
+      "longer prefixes, one after the other",
+      bucket, prefix, base::kMaxRenamed);
 }
 
 Status NothingToRename(std::string_view bucket, std::string_view prefix) {

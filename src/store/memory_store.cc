@@ -48,7 +48,6 @@ class MemoryStore::Writer final : public ObjectWriter {
                                            version_.info.key);
     FB_CO_TRY(CheckAnnouncedSize(options_.size_bytes, version_.info.size_bytes));
     FB_CO_TRY(CheckContent(crc32c, version_.info.crc32c, bucket_, version_.info.key));
-    if (part_) FB_CO_TRY(CheckPartSize(version_.info.size_bytes));
     FB_CO_ASSIGN(operation_, CommitOperation(operation_, context, store_.operation_time_ms()));
     co_return PublishOnce();
   }
@@ -63,6 +62,7 @@ class MemoryStore::Writer final : public ObjectWriter {
           "only the last buffer of `{}/{}` may have a size that is no multiple of {}", bucket_, info.key,
           base::Arena::kPage);
     FB_TRY(CheckObjectSize(info.size_bytes, data.size()));
+    if (part_) FB_TRY(CheckPartSize(info.size_bytes + data.size()));
     const uint64_t size = info.size_bytes + data.size();
     if (options_.size_bytes && size > *options_.size_bytes) FB_TRY(CheckAnnouncedSize(options_.size_bytes, size));
     for (size_t at = 0; at < data.size(); at += kPieceBytes) {
@@ -213,7 +213,7 @@ rt::Task<Result<ObjectInfo>> MemoryStore::Compose(const Context& context, std::s
   FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
   if (earlier) co_return ResultOfPut(*earlier, key, options.metadata);
   const auto compose = [&]() FB_REQUIRES(mutex_) -> Result<ObjectInfo> {
-    FB_TRY(FindBucket(context.tenant, bucket).status());
+    FB_TRY(CheckPublish(context.tenant, bucket, key, {.condition = options.condition}));
     FB_ASSIGN(Version version, Join(context.tenant, sources));
     FB_TRY(CheckAnnouncedSize(options.size_bytes, version.info.size_bytes));
     version.info.key = key;
@@ -313,11 +313,11 @@ Result<ObjectInfo> MemoryStore::MovePrefix(TenantId tenant, const std::string& b
        object != in->objects.end() && object->first.starts_with(from); ++object) {
     if (keys.size() == base::kMaxRenamed) return TooManyToRename(bucket, from);
     FB_ASSIGN(std::string renamed, RenamedKey(object->first, from, to));
-    if (!renamed.starts_with(from) && in->objects.contains(renamed))
-      return RenameInTheWay(bucket, object->first, renamed);
     keys.emplace_back(object->first, std::move(renamed));
   }
   if (keys.empty()) return NothingToRename(bucket, from);
+  for (const auto& [key, renamed] : keys)
+    if (!renamed.starts_with(from) && in->objects.contains(renamed)) return RenameInTheWay(bucket, key, renamed);
   std::map<std::string, VersionPointer> moved;
   for (const auto& [key, renamed] : keys) {
     const auto object = in->objects.find(key);

@@ -260,9 +260,9 @@ class ObjectStore {
                                                               std::string key, PutOptions options) = 0;
   /// Publishes an object whose content is that of the sources, one after the other, all as of one moment: a copy
   /// (one source), a concatenation (several), a snapshot, an object with more or less at its end (it may be among
-  /// its own sources). Content is not copied but shared, until the last object that refers to it is gone; only what
-  /// lies in the metadata (some KiB of each source at most) is. It counts in full towards the quota.
-  /// InvalidArgument for no source or more than kMaxSources; NotFound or FailedPrecondition for a source;
+  /// its own sources). Content is not copied but shared, until the last object that refers to it is gone; short runs
+  /// are copied where sharing would cost more than it saves. It counts in full towards the quota.
+  /// InvalidArgument for no source, more than kMaxSources, or more pieces than a backend keeps; NotFound or FailedPrecondition for a source;
   /// OutOfRange for a range that passes its source's end; FailedPrecondition when size_bytes is given and is another;
   /// Aborted when the sources were replaced again and again meanwhile; for the target as Commit of a put.
   virtual rt::Task<Result<ObjectInfo>> Compose(const Context& context, std::string bucket, std::string key,
