@@ -33,14 +33,14 @@ function(_forebay_precompile target kind)
 endfunction()
 
 # forebay_library(<folder> [SOURCES a.cc ...] [HEADERS a.h ...] [DEPS folder ...]
-#                 [THIRD_PARTY target ...] [PUBLIC_THIRD_PARTY target ...])
+#                 [THIRD_PARTY target ...] [PUBLIC_THIRD_PARTY target ...] [PRECOMPILE <header> ...])
 #
 # Makes the static library forebay_<folder> (alias forebay::<folder>); without SOURCES an interface library. Include roots
 # are src/ and include/. DEPS are names of folders (or of other forebay_library / forebay_proto targets) and public;
 # THIRD_PARTY is private to the folder's own files; PUBLIC_THIRD_PARTY is for what its headers include as well.
-# Each of HEADERS is compiled alone when FOREBAY_HEADER_CHECK is on.
+# Each of HEADERS is compiled alone when FOREBAY_HEADER_CHECK is on. PRECOMPILE: what most files of this folder include besides.
 function(forebay_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPS;THIRD_PARTY;PUBLIC_THIRD_PARTY")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPS;THIRD_PARTY;PUBLIC_THIRD_PARTY;PRECOMPILE")
   _forebay_refuse_unknown(forebay_library ${name})
   set(target forebay_${name})
   list(TRANSFORM arg_DEPS PREPEND "forebay::")
@@ -50,7 +50,11 @@ function(forebay_library name)
     target_link_libraries(${target}
       PUBLIC ${arg_DEPS} ${arg_PUBLIC_THIRD_PARTY} Threads::Threads
       PRIVATE ${arg_THIRD_PARTY} $<BUILD_INTERFACE:forebay_warnings>)
-    _forebay_precompile(${target} forebay_precompiled)
+    if(FOREBAY_PRECOMPILE AND arg_PRECOMPILE)
+      target_precompile_headers(${target} PRIVATE ${forebay_common_headers} ${arg_PRECOMPILE})
+    else()
+      _forebay_precompile(${target} forebay_precompiled)
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")

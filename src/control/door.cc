@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view kStats = "/forebay.control.v1.Admin/Stats";
 
 constexpr auth::RateCharge kOneOperation = {.operations = 1};
+/// Of a method's work: so much costs another operation, which is owed afterwards. A row is cheaper than a call.
+constexpr uint64_t kWorkOfOneOperation = 100;
 
 /// Work on buckets and objects. Administration is free, so that whoever may raise a limit can do so when it
 /// is used up; and so are sessions, whose work the data plane charges.
@@ -128,6 +130,7 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     } else {
       if (IsCharged(row_)) status = co_await WaitForRates(context);
       if (status.ok()) status = co_await method_->Run(caller_, context);
+      if (status.ok() && IsCharged(row_)) Owe(context.reactor.Now());
     }
     if (status.code() == Code::kPermissionDenied || status.code() == Code::kUnauthenticated) {
       Refuse(status);
@@ -141,6 +144,14 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     } else {
       Finish(ToGrpc(status));
     }
+  }
+
+  /// What the call cost beyond the operation that it was charged: later calls wait for it.
+  void Owe(base::TimePoint now) {
+    const uint64_t operations = method_->work() / kWorkOfOneOperation;
+    if (operations == 0) return;
+    auth::RateAccounts accounts = door_.rates_.Open(*caller_.grant, now);
+    (void)accounts.Charge({.operations = operations}, now, base::kNever);
   }
 
   rt::Task<Status> WaitForRates(const store::Context& context) {

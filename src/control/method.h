@@ -37,6 +37,8 @@ class Method {
   virtual auth::Target target() const = 0;
   /// What else it must be allowed to do; views of it.
   virtual std::vector<Requirement> also() const = 0;
+  /// Objects and runs of objects that the call changed, after Run: what it has cost beyond one operation.
+  virtual uint64_t work() const = 0;
   /// On a reactor, once.
   virtual rt::Task<Status> Run(const Caller& caller, store::Context& context) = 0;
   virtual Status Serialize(grpc::ByteBuffer* response) = 0;
@@ -57,6 +59,7 @@ class TypedMethod final : public Method {
   }
   auth::Target target() const override { return TargetOf(request_); }
   std::vector<Requirement> also() const override { return AlsoOf(request_); }
+  uint64_t work() const override { return WorkOf(request_, response_); }
   rt::Task<Status> Run(const Caller& caller, store::Context& context) override {
     return handler_(caller, context, request_, response_);
   }

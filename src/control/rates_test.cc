@@ -80,6 +80,13 @@ TEST_F(ControlRatesTest, ALongWaitIsRefusedAtOnceAndSaysWhose) {
   EXPECT_THAT(Refusal(), HasSubstr("wait 59900 ms")) << "what was refused is not charged";
 }
 
+TEST_F(ControlRatesTest, ACallThatChangesManyObjectsOwesOperations) {
+  for (int i = 0; i < 250; ++i) Put("models", "many/" + std::to_string(i));
+  ASSERT_TRUE(alice_->RenamePrefix("models", "many/", "more/", Operation()).ok());
+  // One for the call and two for 250 objects: the next waits three seconds but for the burst of a tenth.
+  EXPECT_THAT(Refusal(), HasSubstr("wait 2900 ms"));
+}
+
 TEST_F(ControlRatesTest, NoCallWaitsBeyondItsDeadline) {
   UseUp(5);
   EXPECT_EQ(alice_->Stat("models", "x", 2s).status().code(), Code::kResourceExhausted);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TargetOf: what a request names, for the policy; AlsoOf: what else it names, and the row of the policy for that. A method
-// whose request has no TargetOf here does not compile. Thread-safe: pure functions. Private to src/control.
+// TargetOf: what a request names, for the policy; AlsoOf: what else it names, and the row of the policy for that; WorkOf:
+// how much one call did, for the rates. A method whose request has no TargetOf here does not compile. Thread-safe: pure
+// functions. Private to src/control.
 #pragma once
 
 #include <string_view>
@@ -62,6 +63,17 @@ inline auth::Target TargetOf(const RenameObjectRequest& request) { return {reque
 inline auth::Target TargetOf(const RenamePrefixRequest& request) { return {request.bucket(), request.from()}; }
 
 inline auth::Target TargetOf(const IssueCapabilityRequest& request) { return {request.bucket(), request.prefix()}; }
+
+template <typename Request, typename Response>
+uint64_t WorkOf(const Request&, const Response&) {
+  return 0;
+}
+/// Of the object: some 16 MiB are one run of the map.
+inline uint64_t WorkOf(const ComposeObjectRequest& request, const ComposeObjectResponse& response) {
+  constexpr int kRunShift = 24;
+  return static_cast<uint64_t>(request.sources_size()) + (response.object().size_bytes() >> kRunShift);
+}
+inline uint64_t WorkOf(const RenamePrefixRequest&, const RenamePrefixResponse& response) { return response.renamed(); }
 
 template <typename Request>
 std::vector<Requirement> AlsoOf(const Request&) {

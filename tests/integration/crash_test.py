@@ -93,7 +93,7 @@ class RenameCrashTest(ForebayTest):
         return prefixes.pop(), found
 
     def test_kill_9_during_the_rename_of_a_prefix(self):
-        count, rounds = sized(10_000, 1_000), sized(12, 3)
+        count, rounds = sized(10_000, 1_000), sized(5, 3)
         dice = random.Random(seed())
         server = self.start_server(size="1GiB")
         self.forebay("bucket", "create", "many")
@@ -120,13 +120,14 @@ class RenameCrashTest(ForebayTest):
                 pass
             server.kill()
             acknowledged = renamer.wait(60) == 0
-            self.forebay("fsck", server.store)
             server.start()
             now, found = self.checksums()
             self.assertEqual(found, expected)
             if acknowledged:
                 self.assertEqual(now, other, "acknowledged and undone")
             outcomes["new" if now == other else "old"] += 1
+        server.kill()
+        self.forebay("fsck", server.store, "--data")
         report("rounds that ended with the old names", outcomes["old"], "")
         report("rounds that ended with the new names", outcomes["new"], "")
 
