@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cp, concat, mv: objects made of others and other keys for objects, by the server alone. No byte of them moves.
+// cp, concat, mv: objects made of others and other keys for objects, by the server alone. No byte of them travels.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -93,7 +93,8 @@ int RenameAll(const ObjectName& from, const ObjectName& to, const Invocation& in
   if (invocation.json) {
     fmt::print("{}\n", ToJson(JsonFields{{"renamed", *renamed}}));
   } else {
-    fmt::print("renamed {} objects: {}/{}* is now {}/{}*\n", *renamed, from.bucket, from.key, to.bucket, to.key);
+    fmt::print("renamed {} object{}: {}/{}* is now {}/{}*\n", *renamed, *renamed == 1 ? "" : "s", from.bucket, from.key,
+               to.bucket, to.key);
   }
   return kDone;
 }

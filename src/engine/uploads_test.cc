@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What uploads cost on the devices, and what a crash leaves of them. What they do is in the behaviour suite of
-// ObjectStore.
+// What uploads cost on the devices, and what fsck says of them. What they do is in the behaviour suite of ObjectStore, what
+// a power cut leaves of them in tests/crash.
 #include <gtest/gtest.h>
 
 #include "engine/engine_fixture.h"
@@ -97,7 +97,7 @@ TEST_F(UploadsTest, AnUploadThatIsGivenUpGivesItsSpaceBack) {
 }
 
 TEST_F(UploadsTest, ALargeObjectOfPartsHasItsMapInSegments) {
-  // 21 parts of 3 MiB + 1: the border at 64 MiB is inside of the last but one.
+  // 23 parts of 3 MiB + 1: the border at 64 MiB is inside of the last but one.
   std::vector<store::PartRef> parts;
   for (uint32_t number = 1; number <= 23; ++number) {
     ASSERT_TRUE(Part(number, RandomContent(number, (3 << 20) + 1)).ok());
