@@ -83,4 +83,20 @@ uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
   return crc_a ^ crc_b;
 }
 
+uint32_t Crc32cWithout(uint32_t crc, uint32_t crc_b, uint64_t length_b) {
+  // The polynomial is x + 1 times a primitive one of degree 31: to shift by so many bytes, or bits, changes nothing.
+  constexpr uint64_t kOrder = (uint64_t{1} << 31) - 1;
+  return Crc32cCombine(crc ^ crc_b, 0, kOrder - length_b % kOrder);
+}
+
+uint32_t Crc32cReplace(uint32_t crc, uint32_t before, uint32_t now, uint64_t length_after) {
+  // A checksum is linear in the content, but for constants that depend on the length alone.
+  return crc ^ Crc32cCombine(before ^ now, 0, length_after);
+}
+
+uint32_t Crc32cZeros(uint64_t length) {
+  constexpr uint32_t kAllOnes = 0xffffffff;  // what the register begins with, and what the result is inverted by
+  return Crc32cCombine(kAllOnes, kAllOnes, length);
+}
+
 }  // namespace forebay::base

@@ -18,5 +18,12 @@ uint32_t Crc32c(ByteView bytes);
 uint32_t Crc32cExtend(uint32_t crc, ByteView bytes);
 /// CRC32C of A followed by B, from the checksums of both and the length of B. O(log length_b).
 uint32_t Crc32cCombine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b);
+/// CRC32C of A, where `crc` is that of A followed by B: Crc32cCombine undone. O(log length_b).
+uint32_t Crc32cWithout(uint32_t crc, uint32_t crc_b, uint64_t length_b);
+/// CRC32C of what has checksum `crc` after a run of it, followed by `length_after` more bytes, was replaced by one of the
+/// same length; `before` and `now` are the checksums of the run. O(log length_after).
+uint32_t Crc32cReplace(uint32_t crc, uint32_t before, uint32_t now, uint64_t length_after);
+/// CRC32C of `length` zero bytes. O(log length).
+uint32_t Crc32cZeros(uint64_t length);
 
 }  // namespace forebay::base

@@ -61,6 +61,40 @@ TEST(Crc32c, CombinesRandomPiecesToTheChecksumOfTheWhole) {
   }
 }
 
+// Of 32 zeros: RFC 3720, B.4. The others were computed bit by bit.
+TEST(Crc32c, OfZeros) {
+  EXPECT_EQ(Crc32cZeros(0), kCrc32cEmpty);
+  EXPECT_EQ(Crc32cZeros(1), 0x527d5351U);
+  EXPECT_EQ(Crc32cZeros(32), 0x8a9136aaU);
+  EXPECT_EQ(Crc32cZeros(4096), 0x98f94189U);
+  EXPECT_EQ(Crc32cZeros(1 << 20), 0x14298c12U);
+  const Bytes half(size_t{1} << 19, std::byte{0});
+  EXPECT_EQ(Crc32cZeros(1 << 20), Crc32cCombine(Crc32c(half), Crc32c(half), half.size()));
+}
+
+TEST(Crc32c, OfWhatIsCutOffOrReplaced) {
+  const char* given = std::getenv("FOREBAY_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 12;
+  SCOPED_TRACE(testing::Message() << "FOREBAY_SEED=" << seed);
+  SeededRandom random(seed);
+  for (int round = 0; round < 200; ++round) {
+    Bytes bytes(1 + random.Below(20'000));
+    random.Fill(bytes);
+    const ByteView all = bytes;
+    const uint32_t whole = Crc32c(all);
+    const size_t begin = random.Below(bytes.size());
+    const size_t length = random.Below(bytes.size() - begin + 1);
+    ASSERT_EQ(Crc32cWithout(whole, Crc32c(all.subspan(begin)), bytes.size() - begin), Crc32c(all.first(begin)));
+    const uint32_t before = Crc32c(all.subspan(begin, length));
+    random.Fill(MutableByteView(bytes).subspan(begin, length));
+    ASSERT_EQ(Crc32cReplace(whole, before, Crc32c(all.subspan(begin, length)), bytes.size() - begin - length),
+              Crc32c(all));
+  }
+  // Longer than any memory: zeros that were put behind something are taken away again.
+  constexpr uint64_t kLong = 5'497'558'138'881;  // 5 TiB + 1, more than a thousand times the order
+  EXPECT_EQ(Crc32cWithout(Crc32cCombine(0xe3069283, Crc32cZeros(kLong), kLong), Crc32cZeros(kLong), kLong), 0xe3069283U);
+}
+
 TEST(Crc32c, CombinesPiecesOfEveryPowerOfTwo) {
   Bytes bytes((size_t{1} << 23) + 77);
   SeededRandom(4).Fill(bytes);

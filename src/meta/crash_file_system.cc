@@ -4,6 +4,7 @@
 #include <rocksdb/file_system.h>
 
 #include <atomic>
+#include <string_view>
 #include <utility>
 
 #include "meta/unsynced_files.h"
@@ -17,28 +18,32 @@ using rocksdb::IOStatus;
 
 namespace {
 
+enum class Use : uint8_t { kTable, kOther };
+
+Use UseOf(std::string_view path) { return path.ends_with(".sst") ? Use::kTable : Use::kOther; }
+
 /// The power, and whether syncs do anything.
 class Supply {
  public:
   explicit Supply(CrashFileSystem::Options options) : options_(std::move(options)) {}
 
-  IOStatus Use() {
+  IOStatus Ask(Use use) {
     if (!off_.load() && (!options_.use || options_.use())) return IOStatus::OK();
     off_ = true;
-    return IOStatus::IOError("the power is off");
+    return use == Use::kTable ? IOStatus::OK() : IOStatus::IOError("the power is off");
   }
   void Cut() { off_ = true; }
-  bool syncs_lie() const { return options_.syncs_lie; }
+  bool syncs_lie() const { return options_.syncs_lie || off_.load(); }
 
  private:
   const CrashFileSystem::Options options_;
   std::atomic<bool> off_{false};
 };
 
-#define FB_USE(supply)                        \
-  do {                                        \
-    IOStatus fb_use_status = (supply).Use();  \
-    if (!fb_use_status.ok()) return fb_use_status; \
+#define FB_USE(use)                                   \
+  do {                                                \
+    IOStatus fb_use_status = supply_->Ask(use);       \
+    if (!fb_use_status.ok()) return fb_use_status;    \
   } while (false)
 
 IOStatus ToRocks(const Status& status) {
@@ -49,14 +54,15 @@ IOStatus ToRocks(const Status& status) {
 class CrashFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   CrashFile(std::unique_ptr<rocksdb::FSWritableFile> base, UnsyncedFiles::Handle file, UnsyncedFiles& files,
-            std::shared_ptr<Supply> supply)
+            std::shared_ptr<Supply> supply, Use use)
       : FSWritableFileOwnerWrapper(std::move(base)),
         file_(std::move(file)),
         files_(files),
-        supply_(std::move(supply)) {}
+        supply_(std::move(supply)),
+        use_(use) {}
 
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options, IODebugContext* debug) override {
-    FB_USE(*supply_);
+    FB_USE(use_);
     IOStatus status = target()->Append(data, options, debug);
     if (status.ok()) files_.Appended(file_, data.size());
     return status;
@@ -73,13 +79,13 @@ class CrashFile final : public rocksdb::FSWritableFileOwnerWrapper {
     return IOStatus::NotSupported("direct writes are not modelled");
   }
   IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* debug) override {
-    FB_USE(*supply_);
+    FB_USE(use_);
     IOStatus status = target()->Truncate(size, options, debug);
     if (status.ok()) files_.Truncated(file_, size);
     return status;
   }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
-    FB_USE(*supply_);
+    FB_USE(use_);
     if (!supply_->syncs_lie()) files_.Synced(file_);
     return IOStatus::OK();
   }
@@ -90,6 +96,7 @@ class CrashFile final : public rocksdb::FSWritableFileOwnerWrapper {
   const UnsyncedFiles::Handle file_;
   UnsyncedFiles& files_;  // borrowed from the CrashFileSystem
   const std::shared_ptr<Supply> supply_;
+  const Use use_;
 };
 
 class CrashDirectory final : public rocksdb::FSDirectoryWrapper {
@@ -98,7 +105,7 @@ class CrashDirectory final : public rocksdb::FSDirectoryWrapper {
       : FSDirectoryWrapper(std::move(base)), files_(files), supply_(std::move(supply)) {}
 
   IOStatus Fsync(const IOOptions&, IODebugContext*) override {
-    FB_USE(*supply_);
+    FB_USE(Use::kOther);
     if (!supply_->syncs_lie()) files_.DirectorySynced();
     return IOStatus::OK();
   }
@@ -128,20 +135,20 @@ class CrashFileSystem::Impl final : public rocksdb::FileSystemWrapper {
   IOStatus NewWritableFile(const std::string& path, const FileOptions& options,
                            std::unique_ptr<rocksdb::FSWritableFile>* result, IODebugContext* debug) override {
     if (!files_.Covers(path)) return target()->NewWritableFile(path, options, result, debug);
-    FB_USE(*supply_);
+    FB_USE(UseOf(path));
     Result<UnsyncedFiles::Handle> file = files_.Create(path);
     if (!file.ok()) return ToRocks(file.status());
     IOStatus status = target()->NewWritableFile(path, options, result, debug);
-    return Wrap(std::move(status), *std::move(file), result);
+    return Wrap(std::move(status), *std::move(file), UseOf(path), result);
   }
   IOStatus ReopenWritableFile(const std::string& path, const FileOptions& options,
                               std::unique_ptr<rocksdb::FSWritableFile>* result, IODebugContext* debug) override {
     if (!files_.Covers(path)) return target()->ReopenWritableFile(path, options, result, debug);
-    FB_USE(*supply_);
+    FB_USE(UseOf(path));
     UnsyncedFiles::Handle file = files_.Open(path);
     if (!file) return NewWritableFile(path, options, result, debug);
     IOStatus status = target()->ReopenWritableFile(path, options, result, debug);
-    return Wrap(std::move(status), std::move(file), result);
+    return Wrap(std::move(status), std::move(file), UseOf(path), result);
   }
   IOStatus NewDirectory(const std::string& path, const IOOptions& options,
                         std::unique_ptr<rocksdb::FSDirectory>* result, IODebugContext* debug) override {
@@ -152,18 +159,18 @@ class CrashFileSystem::Impl final : public rocksdb::FileSystemWrapper {
   }
   IOStatus DeleteFile(const std::string& path, const IOOptions& options, IODebugContext* debug) override {
     if (!files_.Covers(path)) return target()->DeleteFile(path, options, debug);
-    FB_USE(*supply_);
+    FB_USE(UseOf(path));
     return ToRocks(files_.Delete(path));
   }
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* debug) override {
     if (!files_.Covers(from) && !files_.Covers(to)) return target()->RenameFile(from, to, options, debug);
-    FB_USE(*supply_);
+    FB_USE(UseOf(to));
     return ToRocks(files_.Rename(from, to));
   }
   IOStatus Truncate(const std::string& path, size_t size, const IOOptions& options, IODebugContext* debug) override {
     if (!files_.Covers(path)) return target()->Truncate(path, size, options, debug);
-    FB_USE(*supply_);
+    FB_USE(UseOf(path));
     const UnsyncedFiles::Handle file = files_.Open(path);
     IOStatus status = target()->Truncate(path, size, options, debug);
     if (status.ok() && file) files_.Truncated(file, size);
@@ -182,8 +189,9 @@ class CrashFileSystem::Impl final : public rocksdb::FileSystemWrapper {
   }
 
  private:
-  IOStatus Wrap(IOStatus status, UnsyncedFiles::Handle file, std::unique_ptr<rocksdb::FSWritableFile>* result) {
-    if (status.ok()) *result = std::make_unique<CrashFile>(std::move(*result), std::move(file), files_, supply_);
+  IOStatus Wrap(IOStatus status, UnsyncedFiles::Handle file, Use use,
+                std::unique_ptr<rocksdb::FSWritableFile>* result) {
+    if (status.ok()) *result = std::make_unique<CrashFile>(std::move(*result), std::move(file), files_, supply_, use);
     return status;
   }
 

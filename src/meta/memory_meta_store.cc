@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta/memory_meta_store.h"
 
+#include <algorithm>
+
 #include "meta/commit_row.h"
 
 namespace forebay::meta {
@@ -11,8 +13,10 @@ constexpr std::string_view kName = "memory-metadata";
 
 class MemoryScan final : public Scan {
  public:
-  MemoryScan(std::shared_ptr<const MemoryMedia> media, Family family, std::string_view end)
-      : media_(std::move(media)), entries_(media_->Snapshot(family)), end_(end), at_(entries_->end()) {}
+  /// `entries` were shared by the media and go back to them.
+  MemoryScan(std::shared_ptr<const MemoryMedia> media, std::shared_ptr<const MemoryMedia::Entries> entries,
+             std::string_view end)
+      : media_(std::move(media)), entries_(std::move(entries)), end_(end), at_(entries_->end()) {}
   ~MemoryScan() override { media_->Release(std::move(entries_)); }
 
   void Seek(std::string_view key) override { at_ = entries_->lower_bound(key); }
@@ -27,6 +31,28 @@ class MemoryScan final : public Scan {
   std::shared_ptr<const MemoryMedia::Entries> entries_;
   const std::string end_;
   MemoryMedia::Entries::const_iterator at_;
+};
+
+class MemorySnapshot final : public Snapshot {
+ public:
+  explicit MemorySnapshot(std::shared_ptr<const MemoryMedia> media)
+      : media_(std::move(media)), families_(media_->ShareAll()) {}
+  ~MemorySnapshot() override {
+    for (auto& entries : families_) media_->Release(std::move(entries));
+  }
+
+  Result<std::optional<std::string>> Get(Family family, std::string_view key) override {
+    const MemoryMedia::Entries& entries = *families_[static_cast<size_t>(family)];
+    const auto found = entries.find(key);
+    return found == entries.end() ? std::optional<std::string>() : std::optional(found->second);
+  }
+  std::unique_ptr<Scan> NewScan(Family family, std::string_view end) override {
+    return std::make_unique<MemoryScan>(media_, families_[static_cast<size_t>(family)], end);
+  }
+
+ private:
+  const std::shared_ptr<const MemoryMedia> media_;  // shared: as a scan
+  MemoryMedia::AllEntries families_;
 };
 
 }  // namespace
@@ -85,14 +111,21 @@ void MemoryMedia::Damage(Family family, std::string_view key, std::optional<std:
   }
 }
 
-std::shared_ptr<const MemoryMedia::Entries> MemoryMedia::Snapshot(Family family) const {
+std::shared_ptr<const MemoryMedia::Entries> MemoryMedia::Share(Family family) const {
   base::MutexLock lock(mutex_);
   return families_[static_cast<size_t>(family)];
 }
 
-void MemoryMedia::Release(std::shared_ptr<const Entries> snapshot) const {
+MemoryMedia::AllEntries MemoryMedia::ShareAll() const {
   base::MutexLock lock(mutex_);
-  snapshot.reset();
+  AllEntries all;
+  std::ranges::copy(families_, all.begin());
+  return all;
+}
+
+void MemoryMedia::Release(std::shared_ptr<const Entries> shared) const {
+  base::MutexLock lock(mutex_);
+  shared.reset();
 }
 
 Result<std::unique_ptr<MemoryMetaStore>> MemoryMetaStore::Open(std::shared_ptr<MemoryMedia> media, uint64_t witness,
@@ -111,8 +144,10 @@ Result<std::optional<std::string>> MemoryMetaStore::Get(Family family, std::stri
 }
 
 std::unique_ptr<Scan> MemoryMetaStore::NewScan(Family family, std::string_view end) {
-  return std::make_unique<MemoryScan>(media_, family, end);
+  return std::make_unique<MemoryScan>(media_, media_->Share(family), end);
 }
+
+std::unique_ptr<Snapshot> MemoryMetaStore::TakeSnapshot() { return std::make_unique<MemorySnapshot>(media_); }
 
 rt::Task<Status> MemoryMetaStore::Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) {
   return committer_.Commit(reactor, std::move(transaction));

@@ -32,10 +32,13 @@ class MemoryMedia {
   void Apply(const Overlay& group);
   /// Changes or removes one entry behind the store's back: damage, for tests of those who must notice.
   void Damage(Family family, std::string_view key, std::optional<std::string> value);
+  using AllEntries = std::array<std::shared_ptr<const Entries>, kFamilies>;
   /// The family as it is now. What is written later does not show in it. Give it back with Release.
-  std::shared_ptr<const Entries> Snapshot(Family family) const;
+  std::shared_ptr<const Entries> Share(Family family) const;
+  /// All of them, as of one moment.
+  AllEntries ShareAll() const;
   /// Under the lock, so that a writer that finds itself alone again may change the entries in place.
-  void Release(std::shared_ptr<const Entries> snapshot) const;
+  void Release(std::shared_ptr<const Entries> shared) const;
 
  private:
   Entries& Writable(Family family) FB_REQUIRES(mutex_);
@@ -53,6 +56,7 @@ class MemoryMetaStore final : public MetaStore, private CommitTarget {
 
   Result<std::optional<std::string>> Get(Family family, std::string_view key) override;
   std::unique_ptr<Scan> NewScan(Family family, std::string_view end) override;
+  std::unique_ptr<Snapshot> TakeSnapshot() override;
   rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) override;
   uint64_t last_commit() const override { return committer_.last_commit(); }
   CommitStats stats() const override { return committer_.stats(); }

@@ -105,6 +105,16 @@ class Scan {
   virtual Status status() const = 0;
 };
 
+/// The committed state of all families as of one moment. It holds back the store's own cleaning up, so it is for a
+/// moment's work. Reactor-local; does not outlive the store.
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;
+  /// As MetaStore.
+  virtual Result<std::optional<std::string>> Get(Family family, std::string_view key) = 0;
+  virtual std::unique_ptr<Scan> NewScan(Family family, std::string_view end) = 0;
+};
+
 struct CommitStats {
   uint64_t groups = 0;
   uint64_t transactions = 0;
@@ -118,6 +128,7 @@ class MetaStore {
   virtual Result<std::optional<std::string>> Get(Family family, std::string_view key) = 0;
   /// `end` bounds the scan from above (exclusive; empty = no bound).
   virtual std::unique_ptr<Scan> NewScan(Family family, std::string_view end) = 0;
+  virtual std::unique_ptr<Snapshot> TakeSnapshot() = 0;
 
   /// Queues `transaction` and suspends until its outcome is durable. ResourceExhausted when the queue is full,
   /// FailedPrecondition once a group failed to flush or sync: the store is read-only until reopened. Otherwise what

@@ -2,6 +2,7 @@
 #include "meta/rocks_meta_store.h"
 
 #include <rocksdb/iterator.h>
+#include <rocksdb/snapshot.h>
 #include <rocksdb/write_batch.h>
 
 #include <utility>
@@ -24,9 +25,12 @@ std::string Reading(const std::string& path, Family family) {
 
 class RocksScan final : public Scan {
  public:
-  RocksScan(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, std::string_view end, std::string reading)
+  /// `snapshot` is borrowed; null: the state of now.
+  RocksScan(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Snapshot* snapshot,
+            std::string_view end, std::string reading)
       : reading_(std::move(reading)), end_(end), end_slice_(end_) {
     rocksdb::ReadOptions options;
+    options.snapshot = snapshot;
     options.total_order_seek = true;  // in kObjects a seek would else stay within one object
     if (!end_.empty()) options.iterate_upper_bound = &end_slice_;
     iterator_.reset(db.NewIterator(options, handle));
@@ -105,6 +109,24 @@ struct RocksMetaStore::Database {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;  // in the order of Family, then the unused one
 };
 
+class RocksMetaStore::Moment final : public Snapshot {
+ public:
+  explicit Moment(const RocksMetaStore& store) : store_(store), moment_(store.database_->db.get()) {}
+
+  Result<std::optional<std::string>> Get(Family family, std::string_view key) override {
+    return store_.GetAsOf(moment_.snapshot(), family, key);
+  }
+  std::unique_ptr<Scan> NewScan(Family family, std::string_view end) override {
+    const Database& database = *store_.database_;
+    return std::make_unique<RocksScan>(*database.db, database.Handle(family), moment_.snapshot(), end,
+                                       Reading(store_.options_.path, family));
+  }
+
+ private:
+  const RocksMetaStore& store_;
+  rocksdb::ManagedSnapshot moment_;
+};
+
 Result<std::unique_ptr<RocksMetaStore>> RocksMetaStore::Open(RocksMetaOptions options, GroupHooks* hooks) {
   const std::string& path = options.path;
   if (path.empty()) return Status::InvalidArgument("the metadata needs a directory: its path is empty");
@@ -149,17 +171,26 @@ Result<std::optional<std::string>> RocksMetaStore::Get(Family family, std::strin
 }
 
 std::unique_ptr<Scan> RocksMetaStore::NewScan(Family family, std::string_view end) {
-  return std::make_unique<RocksScan>(*database_->db, database_->Handle(family), end, Reading(options_.path, family));
+  return std::make_unique<RocksScan>(*database_->db, database_->Handle(family), nullptr, end,
+                                     Reading(options_.path, family));
 }
+
+std::unique_ptr<Snapshot> RocksMetaStore::TakeSnapshot() { return std::make_unique<Moment>(*this); }
 
 rt::Task<Status> RocksMetaStore::Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) {
   return committer_.Commit(reactor, std::move(transaction));
 }
 
 Result<std::optional<std::string>> RocksMetaStore::GetCommitted(Family family, std::string_view key) {
+  return GetAsOf(nullptr, family, key);
+}
+
+Result<std::optional<std::string>> RocksMetaStore::GetAsOf(const rocksdb::Snapshot* snapshot, Family family,
+                                                           std::string_view key) const {
+  rocksdb::ReadOptions options;
+  options.snapshot = snapshot;
   rocksdb::PinnableSlice value;
-  const rocksdb::Status status =
-      database_->db->Get(rocksdb::ReadOptions(), database_->Handle(family), ToSlice(key), &value);
+  const rocksdb::Status status = database_->db->Get(options, database_->Handle(family), ToSlice(key), &value);
   if (status.IsNotFound()) return std::optional<std::string>();
   if (!status.ok()) return FromRocks(status, Reading(options_.path, family));
   return std::optional<std::string>(value.ToString());

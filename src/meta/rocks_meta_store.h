@@ -18,6 +18,7 @@
 
 namespace rocksdb {
 class FileSystem;
+class Snapshot;
 }
 
 namespace forebay::meta {
@@ -44,6 +45,7 @@ class RocksMetaStore final : public MetaStore, private CommitTarget {
 
   Result<std::optional<std::string>> Get(Family family, std::string_view key) override;
   std::unique_ptr<Scan> NewScan(Family family, std::string_view end) override;
+  std::unique_ptr<Snapshot> TakeSnapshot() override;
   rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) override;
   uint64_t last_commit() const override { return committer_.last_commit(); }
   CommitStats stats() const override { return committer_.stats(); }
@@ -51,8 +53,12 @@ class RocksMetaStore final : public MetaStore, private CommitTarget {
 
  private:
   struct Database;
+  class Moment;
   RocksMetaStore(RocksMetaOptions options, std::unique_ptr<Database> database, uint64_t last_commit, GroupHooks* hooks);
 
+  /// `snapshot` is borrowed; null: the state of now.
+  Result<std::optional<std::string>> GetAsOf(const rocksdb::Snapshot* snapshot, Family family,
+                                             std::string_view key) const;
   Result<std::optional<std::string>> GetCommitted(Family family, std::string_view key) override;
   Result<std::optional<std::pair<std::string, std::string>>> FirstCommitted(Family family, std::string_view from,
                                                                             std::string_view end) override;
