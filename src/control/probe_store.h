@@ -76,6 +76,15 @@ class ProbeStore final : public store::ObjectStore {
                                                              store::PutOptions options) override {
     return inner_.Put(context, std::move(bucket), std::move(key), std::move(options));
   }
+  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Overwrite(const store::Context& context, std::string bucket,
+                                                                   std::string key,
+                                                                   store::OverwriteOptions options) override {
+    return inner_.Overwrite(context, std::move(bucket), std::move(key), std::move(options));
+  }
+  rt::Task<Result<store::ObjectInfo>> Truncate(const store::Context& context, std::string bucket, std::string key,
+                                               uint64_t size_bytes, store::Condition condition) override {
+    return inner_.Truncate(context, std::move(bucket), std::move(key), size_bytes, std::move(condition));
+  }
   rt::Task<Result<store::ObjectInfo>> Compose(const store::Context& context, std::string bucket, std::string key,
                                               std::vector<store::Source> sources,
                                               store::PutOptions options) override {

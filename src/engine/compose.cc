@@ -2,14 +2,12 @@
 #include "engine/compose.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "base/checksum.h"
-#include "engine/content_writer.h"
+#include "engine/content_copy.h"
 #include "engine/fetch.h"
 #include "engine/operations.h"
 #include "engine/publish.h"
@@ -24,8 +22,6 @@ namespace {
 
 /// How often a compose starts over because a source was replaced under its hands.
 constexpr int kAttempts = 20;
-/// Of a range whose checksum is worked out in one go.
-constexpr uint64_t kChecksumStepBytes = 16 * base::kMiB;
 
 /// Runs that are so short are copied by content, that of neighbours together: pieces that are shared stay long enough
 /// for reads, and little content does not hold much space.
@@ -113,41 +109,11 @@ class Composer {
       const store::ObjectInfo& info = source.version->state->info;
       uint32_t crc32c = info.crc32c;
       if (source.range.length != info.size_bytes) {
-        FB_CO_ASSIGN(crc32c, co_await SumOf(source));
+        FB_CO_ASSIGN(crc32c, co_await SumOfRange(context_, source.version, source.range.offset, source.range.length));
       }
       out_.crc32c = base::Crc32cCombine(out_.crc32c, crc32c, source.range.length);
     }
     co_return Status();
-  }
-
-  rt::Task<Result<uint32_t>> SumOf(const OpenSource& source) {
-    if (source.version->state->pieces.empty())
-      co_return base::Crc32c(AsBytes(std::string_view(source.version->state->inline_content))
-                                 .subspan(source.range.offset, source.range.length));
-    uint32_t sum = base::kCrc32cEmpty;
-    for (uint64_t done = 0; done < source.range.length;) {
-      FB_CO_TRY(store::CheckDeadline(context_, "compose"));
-      // Steps end where blocks do, as long as these were not composed themselves.
-      const uint64_t to_border = kChecksumStepBytes - (source.range.offset + done) % kChecksumStepBytes;
-      const uint64_t step = std::min(to_border, source.range.length - done);
-      for (const BlockPart& part : PartsOf(*source.version->state, source.range.offset + done, step)) {
-        FB_CO_ASSIGN(const uint32_t crc32c, co_await SumOf(source, part));
-        sum = base::Crc32cCombine(sum, crc32c, part.length);
-      }
-      done += step;
-      co_await context_.reactor.Yield();
-    }
-    co_return sum;
-  }
-
-  rt::Task<Result<uint32_t>> SumOf(const OpenSource& source, const BlockPart& part) {
-    const ExtentRecord& record = source.version->state->extents[part.extent].record;
-    const uint64_t block_begin = uint64_t{part.block} << record.block_shift;
-    const uint64_t block_bytes = std::min(uint64_t{1} << record.block_shift, record.length_bytes - block_begin);
-    if (part.length == block_bytes) co_return record.checksums[part.block];
-    Reader reader(source.version);
-    FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context_, part.object_offset, part.length));
-    co_return data.crc32c;
   }
 
   // ---- content ----
@@ -187,13 +153,14 @@ class Composer {
     for (; piece != state.pieces.end() && piece->begin < end; ++piece) {
       const uint64_t from = std::max(piece->begin, source.range.offset);
       const uint64_t to = std::min(piece->begin + piece->length, end);
+      const bool is_hole = piece->extent == kHoleIndex;
       const ContentRun content{.is_new = false,
-                               .extent = state.extents[piece->extent].id,
-                               .offset = piece->offset + (from - piece->begin),
+                               .extent = is_hole ? kHole : state.extents[piece->extent].id,
+                               .offset = is_hole ? 0 : piece->offset + (from - piece->begin),
                                .length = to - from};
       // What follows in the same extent is the same run, unless it is of another source.
       if (!runs_.empty() && runs_.back().source == &source && runs_.back().content.extent == content.extent &&
-          runs_.back().content.offset + runs_.back().content.length == content.offset) {
+          (is_hole || runs_.back().content.offset + runs_.back().content.length == content.offset)) {
         runs_.back().content.length += content.length;
       } else {
         runs_.push_back({&source, from, content, false});
@@ -203,7 +170,7 @@ class Composer {
 
   bool IsTooShort(const ObjectRun& run) const {
     if (run.content.length < kShortRunBytes) return true;
-    if (run.content.length >= kMiddlingRunBytes) return false;
+    if (run.content.length >= kMiddlingRunBytes || run.content.extent == kHole) return false;
     const ObjectState& state = *run.source->version->state;
     const auto piece = std::ranges::upper_bound(state.pieces, run.offset, {}, &MappedPiece::begin) - 1;
     return run.content.length * kSmallPart < state.extents[piece->extent].record.length_bytes;
@@ -215,13 +182,12 @@ class Composer {
     for (const ObjectRun& run : runs_)
       if (run.copied) total += run.content.length;
     if (total != 0) {
-      ContentWriter writer(core_, context_.reactor, fmt::format("{}/{}", request_.bucket_name, request_.key), total);
-      writer.NeedExtents();
-      Filling filling{.left = total};
-      for (const ObjectRun& run : runs_)
-        if (run.copied) FB_CO_TRY(co_await Copy(run, writer, filling));
-      writer.End();
-      FB_CO_ASSIGN(out_.content, co_await writer.Finish(context_));
+      ContentCopy copy(core_, context_, fmt::format("{}/{}", request_.bucket_name, request_.key), total);
+      for (const ObjectRun& run : runs_) {
+        if (!run.copied) continue;
+        FB_CO_TRY((co_await copy.AddRange(run.source->version, run.offset, run.content.length)).status());
+      }
+      FB_CO_ASSIGN(out_.content, co_await copy.Finish());
     }
     NewRuns copies(out_.content.extents);
     for (const ObjectRun& run : runs_) {
@@ -233,71 +199,6 @@ class Composer {
     }
     co_return Status();
   }
-
-  /// A buffer that is filled before it is written, as every one but the last is whole.
-  struct Filling {
-    uint64_t left;  // to copy
-    base::Buffer buffer{};
-    size_t filled = 0;
-  };
-
-  rt::Task<Status> Copy(const ObjectRun& run, ContentWriter& writer, Filling& filling) {
-    Reader reader(run.source->version);
-    for (uint64_t done = 0; done < run.content.length;) {
-      const uint64_t step = std::min<uint64_t>(base::kMaxChunkBytes, run.content.length - done);
-      FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context_, run.offset + done, step));
-      for (const base::Buffer& buffer : data.buffers) FB_CO_TRY(co_await Fill(buffer.view(), writer, filling));
-      done += step;
-    }
-    co_return Status();
-  }
-
-  rt::Task<Status> Fill(ByteView bytes, ContentWriter& writer, Filling& filling) {
-    while (!bytes.empty()) {
-      if (filling.buffer.empty()) {
-        FB_CO_ASSIGN(filling.buffer,
-                     co_await writer.Allocate(context_, std::min<uint64_t>(filling.left, 64 * base::kKiB)));
-        filling.filled = 0;
-      }
-      const size_t take = std::min(bytes.size(), filling.buffer.size() - filling.filled);
-      std::memcpy(filling.buffer.writable().data() + filling.filled, bytes.data(), take);
-      bytes = bytes.subspan(take);
-      filling.filled += take;
-      filling.left -= take;
-      if (filling.filled == filling.buffer.size() || filling.left == 0)
-        FB_CO_TRY(co_await writer.Write(context_, std::exchange(filling.buffer, {}).Slice(0, filling.filled)));
-    }
-    co_return Status();
-  }
-
-  /// Hands out the new content from its beginning on.
-  class NewRuns {
-   public:
-    explicit NewRuns(std::span<const NewExtent> extents) : extents_(extents) {}
-    void Take(uint64_t length, std::vector<ContentRun>& runs) {
-      while (length != 0) {
-        const uint64_t take = std::min(length, extents_[extent_].length_bytes - offset_);
-        const bool goes_on = !runs.empty() && runs.back().is_new && runs.back().extent == extent_ &&
-                             runs.back().offset + runs.back().length == offset_;
-        if (goes_on) {
-          runs.back().length += take;
-        } else {
-          runs.push_back({.is_new = true, .extent = extent_, .offset = offset_, .length = take});
-        }
-        length -= take;
-        offset_ += take;
-        if (offset_ == extents_[extent_].length_bytes) {
-          ++extent_;
-          offset_ = 0;
-        }
-      }
-    }
-
-   private:
-    const std::span<const NewExtent> extents_;
-    size_t extent_ = 0;
-    uint64_t offset_ = 0;
-  };
 
   Core& core_;
   const store::Context& context_;

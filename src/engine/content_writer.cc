@@ -75,6 +75,7 @@ rt::Task<Status> ContentWriter::Write(const store::Context& context, base::Buffe
 rt::Task<Status> ContentWriter::Issue(const store::Context& context, Urgency urgency) {
   const bool last = urgency == Urgency::kLast;
   if (urgency == Urgency::kWorthIt && extents_.empty()) {
+    if (pending_bytes_ <= hold_back_bytes_) co_return Status();
     // Without an announced size a small object is held back until its size is known, and gets just the units
     // it needs.
     if (!announced_bytes_ && pending_bytes_ < kGrowth.front()) co_return Status();
@@ -102,6 +103,7 @@ uint64_t ContentWriter::NextExtentBytes(Urgency urgency) const {
   } else if (extents_.size() < kGrowth.size()) {
     want = kGrowth[extents_.size()];
   }
+  if (issued_bytes_ < cut_bytes_) want = std::min(want, cut_bytes_ - issued_bytes_);
   // No extent crosses the border of a segment, so that each segment has a map of its own.
   want = std::min(want, kSegmentBytes - issued_bytes_ % kSegmentBytes);
   return std::min(want, kWriterExtentBytes);
@@ -208,6 +210,17 @@ void ContentWriter::TrimLastExtent() {
   NewExtent& extent = extents_.back();
   extent.run.units = static_cast<uint32_t>(base::DivideUp(extent.length_bytes, device::kUnit));
   shared_->units->TrimLast(extent.run.units);
+}
+
+std::optional<ContentWriter::Held> ContentWriter::TakeHeld() {
+  if (!extents_.empty() || size_bytes_ > hold_back_bytes_) return std::nullopt;
+  Held held{.buffers = {}, .crc32c = base::kCrc32cEmpty};
+  for (base::Buffer& buffer : pending_) {
+    held.crc32c = base::Crc32cExtend(held.crc32c, buffer.view());
+    held.buffers.push_back(std::move(buffer));
+  }
+  pending_.clear();
+  return held;
 }
 
 rt::Task<Result<NewContent>> ContentWriter::Finish(const store::Context& context) {

@@ -38,8 +38,18 @@ class ContentWriter {
   uint64_t size_bytes() const { return size_bytes_; }
   /// Content that is small goes to extents too. Before the first Write.
   void NeedExtents() { may_be_inline_ = false; }
+  /// An extent ends after so many bytes, a multiple of the unit. With a size that was announced, before the first Write.
+  void CutAt(uint64_t bytes) { cut_bytes_ = bytes; }
+  /// As long as there is no more than that, and memory for it, content stays in memory. Before the first Write.
+  void HoldBack(uint64_t bytes) { hold_back_bytes_ = bytes; }
   /// Nothing is taken from here on.
   void End() { ended_ = true; }
+  /// All content, when none of it went to a device, and its checksum; Finish is not called then. After End.
+  struct Held {
+    std::vector<base::Buffer> buffers;
+    uint32_t crc32c;
+  };
+  std::optional<Held> TakeHeld();
   /// Waits until all content is written. Called once, after End.
   rt::Task<Result<NewContent>> Finish(const store::Context& context);
 
@@ -87,6 +97,8 @@ class ContentWriter {
   const std::optional<uint64_t> announced_bytes_;
   const std::shared_ptr<Shared> shared_;  // shared with the writes in progress
   bool may_be_inline_ = true;
+  uint64_t hold_back_bytes_ = 0;
+  uint64_t cut_bytes_ = 0;
   bool ended_ = false;
   Status failure_;
 

@@ -65,6 +65,7 @@ struct Core {
   Uuid store;
   Tier tier;
   Memory memory;
+  base::Buffer zeros;  // of what nobody wrote; set before the first read
   Flights flights;
   ObjectCache cache;
   BucketTable buckets;

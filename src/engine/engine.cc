@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/checksum.h"
@@ -8,6 +9,7 @@
 #include "engine/compose.h"
 #include "engine/loader.h"
 #include "engine/operations.h"
+#include "engine/overwrite.h"
 #include "engine/reader.h"
 #include "engine/publish.h"
 #include "engine/transactions.h"
@@ -92,6 +94,15 @@ Result<bool> CheckIdentity(meta::MetaStore& meta, const Uuid& store) {
       found.store.ToString(), store.ToString());
 }
 
+/// A block that every hole is read from.
+Result<base::Buffer> MakeZeros(Memory& memory) {
+  std::optional<std::vector<base::Buffer>> buffers = memory.TryAllocate({size_t{1} << kWriterBlockShift});
+  if (!buffers) return Status::ResourceExhausted("the memory for content is smaller than one block: give it more");
+  std::ranges::fill(buffers->front().writable(), std::byte{0});
+  buffers->front().Freeze();
+  return std::move(buffers->front());
+}
+
 }  // namespace
 
 rt::Task<Status> Engine::Format(rt::Reactor& reactor, std::span<device::Device* const> devices, Uuid store) {
@@ -159,6 +170,7 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
   if (!identity.value_or(false) || core->commits->tenants().changed())
     FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
+  FB_CO_ASSIGN(core->zeros, MakeZeros(core->memory));
   core->pool = std::make_unique<rt::ThreadPool>(core->lookup_threads, "fb-lookup");
   co_return std::unique_ptr<Engine>(new Engine(std::move(devices), std::move(core)));
 }
@@ -306,6 +318,49 @@ rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Put(const store::
       std::make_unique<Writer>(*core_, context.reactor, operation, bucket, 0, key, store::PutOptions{});
   co_return std::make_unique<store::ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
                                                     std::move(bucket), std::move(key), std::move(options));
+}
+
+rt::Task<Result<uint64_t>> Engine::CheckChange(const store::Context& context, const std::string& bucket,
+                                               const std::string& key, const store::Condition& condition) {
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  FB_CO_TRY(core_->health());
+  FB_CO_ASSIGN(const store::ObjectInfo info, co_await Stat(context, bucket, key));
+  FB_CO_TRY(store::CheckCondition(condition, info.etag, bucket, key));
+  co_return id;
+}
+
+rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::Overwrite(const store::Context& context,
+                                                                         std::string bucket, std::string key,
+                                                                         store::OverwriteOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "overwrite"));
+  FB_CO_TRY(store::CheckOverwrite(key, options));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation = store::OverwriteOperation(context, bucket, key, options, operation_time_ms());
+  const Result<uint64_t> id = co_await CheckChange(context, bucket, key, options.condition);
+  const bool look = !options.size_bytes || *options.size_bytes >= kLookBeforeBytes;
+  FB_CO_ASSIGN(std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, id.status(), look));
+  const store::PutOptions put{.size_bytes = options.size_bytes};
+  auto writer = std::make_unique<OverwriteWriter>(*core_, context.reactor, operation, bucket, id.value_or(0), key,
+                                                  std::move(options));
+  if (!earlier) co_return writer;
+  co_return std::make_unique<store::ReplayedWriter>(std::move(writer), *std::move(earlier), operation,
+                                                    std::move(bucket), std::move(key), put);
+}
+
+rt::Task<Result<store::ObjectInfo>> Engine::Truncate(const store::Context& context, std::string bucket, std::string key,
+                                                     uint64_t size_bytes, store::Condition condition) {
+  FB_CO_TRY(store::CheckDeadline(context, "truncate"));
+  FB_CO_TRY(store::CheckTruncate(key, size_bytes, condition));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  const store::Operation operation =
+      store::TruncateOperation(context, bucket, key, size_bytes, condition, operation_time_ms());
+  const Result<uint64_t> id = co_await CheckChange(context, bucket, key, condition);
+  FB_CO_ASSIGN(const std::optional<store::OperationRecord> earlier,
+               co_await BeginPut(*core_, context, operation, id.status(), true));
+  if (earlier) co_return store::ResultOfPut(*earlier, key, {});
+  co_return co_await TruncateObject(*core_, context, operation, std::move(bucket), *id, std::move(key), size_bytes,
+                                    std::move(condition));
 }
 
 rt::Task<Result<store::ObjectInfo>> Engine::Compose(const store::Context& context, std::string bucket, std::string key,

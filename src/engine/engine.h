@@ -71,6 +71,11 @@ class Engine final : public store::ObjectStore {
   rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Put(const store::Context& context,
                                                              std::string bucket, std::string key,
                                                              store::PutOptions options) override;
+  rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Overwrite(const store::Context& context, std::string bucket,
+                                                                   std::string key,
+                                                                   store::OverwriteOptions options) override;
+  rt::Task<Result<store::ObjectInfo>> Truncate(const store::Context& context, std::string bucket, std::string key,
+                                               uint64_t size_bytes, store::Condition condition) override;
   rt::Task<Result<store::ObjectInfo>> Compose(const store::Context& context, std::string bucket, std::string key,
                                               std::vector<store::Source> sources, store::PutOptions options) override;
   rt::Task<Status> Rename(const store::Context& context, std::string bucket, std::string from, std::string to,
@@ -124,6 +129,9 @@ class Engine final : public store::ObjectStore {
   rt::Task<Result<uint64_t>> CheckPut(const store::Context& context, const std::string& bucket,
                                       const std::string& key, const store::PutOptions& options);
   /// The same of a compose, and its buckets' numbers.
+  /// The number of the bucket. NotFound, or why the object cannot be changed as things are.
+  rt::Task<Result<uint64_t>> CheckChange(const store::Context& context, const std::string& bucket,
+                                         const std::string& key, const store::Condition& condition);
   rt::Task<Status> CheckCompose(const store::Context& context, ComposeRequest* request);
   /// Whether the upload is there; the number of its bucket.
   rt::Task<Result<uint64_t>> CheckUpload(const store::Context& context, const store::UploadName& upload);

@@ -54,7 +54,7 @@ class Fetcher {
     while (true) {
       std::vector<BlockPart*> missing;
       for (BlockPart& part : fetch_.parts)
-        if (part.content.empty()) missing.push_back(&part);
+        if (part.content.empty() && !part.is_hole()) missing.push_back(&part);
       if (missing.empty()) co_return Status();
       if (fetch_.deadline != base::kNever && reactor_.Now() >= fetch_.deadline)
         co_return Status::DeadlineExceeded("reading `{}/{}`: the deadline passed", version_.bucket_name,
@@ -171,10 +171,16 @@ std::vector<BlockPart> PartsOf(const ObjectState& state, uint64_t offset, uint64
   parts.reserve(length / kUsualBlockBytes + 2);
   auto piece = std::ranges::upper_bound(state.pieces, offset, {}, &MappedPiece::begin) - 1;
   while (length != 0) {
-    const uint8_t shift = state.extents[piece->extent].record.block_shift;
-    uint64_t at = piece->offset + (offset - piece->begin);  // in the extent
     uint64_t left = std::min(length, piece->begin + piece->length - offset);
     length -= left;
+    if (piece->extent == kHoleIndex) {
+      parts.push_back({.extent = kHoleIndex, .length = left, .object_offset = offset});
+      offset += left;
+      ++piece;
+      continue;
+    }
+    const uint8_t shift = state.extents[piece->extent].record.block_shift;
+    uint64_t at = piece->offset + (offset - piece->begin);  // in the extent
     while (left != 0) {
       const uint64_t begin = at & ((uint64_t{1} << shift) - 1);
       const uint64_t take = std::min(left, (uint64_t{1} << shift) - begin);
@@ -194,8 +200,14 @@ std::vector<BlockPart> PartsOf(const ObjectState& state, uint64_t offset, uint64
 
 size_t LookUp(const OpenVersion& version, std::vector<BlockPart>& parts) {
   size_t missing = 0;
+  size_t holes = 0;
   std::array<base::Buffer, Tier::kRunBlocks> found;
   for (size_t begin = 0; begin < parts.size();) {
+    if (parts[begin].is_hole()) {
+      ++holes;
+      ++begin;
+      continue;
+    }
     size_t end = begin + 1;
     while (end < parts.size() && parts[end].extent == parts[begin].extent &&
            parts[end].block == parts[end - 1].block + 1 && parts[end].block % Tier::kRunBlocks != 0)
@@ -206,7 +218,7 @@ size_t LookUp(const OpenVersion& version, std::vector<BlockPart>& parts) {
       if (parts[begin].content.empty()) ++missing;
     }
   }
-  version.core.tier_hits.fetch_add(parts.size() - missing, std::memory_order_relaxed);
+  version.core.tier_hits.fetch_add(parts.size() - holes - missing, std::memory_order_relaxed);
   if (missing != 0) version.core.tier_misses.fetch_add(missing, std::memory_order_relaxed);
   return missing;
 }

@@ -25,17 +25,19 @@ struct OpenVersion {
 };
 using OpenVersionPtr = std::shared_ptr<const OpenVersion>;  // shared: a fetch may outlive its reader's call
 
-/// A part of one block that a read wants.
+/// A part of one block that a read wants, or of a hole.
 struct BlockPart {
-  uint32_t extent = 0;  // index into the state's extents
+  uint32_t extent = 0;  // index into the state's extents, or kHoleIndex: then only length and object_offset count
   uint32_t block = 0;
   uint64_t begin = 0;  // in the block
   uint64_t length = 0;
   uint64_t object_offset = 0;
   base::Buffer content{};  // of the whole block, verified; empty while it is missing
+
+  bool is_hole() const { return extent == kHoleIndex; }
 };
 
-/// The parts of [offset, offset + length), in order. The range lies inside of the object and is not empty.
+/// The parts of [offset, offset + length), in order, each run of a hole in one. The range lies inside of the object and is not empty.
 std::vector<BlockPart> PartsOf(const ObjectState& state, uint64_t offset, uint64_t length);
 
 /// Fills in what the tier has; the number of parts that are missing.

@@ -290,6 +290,10 @@ Result<std::vector<Piece>> Checker::PiecesOf(const NewestVersion& version) {
 void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pieces) {
   uint64_t offset = 0;
   for (const Piece& piece : pieces) {
+    if (piece.extent == kHole) {
+      offset += piece.length;
+      continue;
+    }
     const auto extent = std::ranges::lower_bound(extents_, piece.extent, {}, &Extent::id);
     if (extent == extents_.end() || extent->id != piece.extent) {
       Error("object `{}` at offset {}: extent {} does not exist", name, offset, piece.extent);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/checksum.h"
@@ -17,32 +18,30 @@ namespace {
 /// How often a load starts over because the object was replaced under its hands.
 constexpr int kLoadAttempts = 100;
 
-Result<std::string> GetRow(meta::MetaStore& meta, meta::Family family, std::string_view key,
-                           std::string_view what) {
+template <typename Meta>
+Result<std::optional<NewestVersion>> FindNewestIn(Meta& meta, uint64_t bucket, const std::string& key) {
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, EndOfVersions(bucket, key));
+  scan->Seek(FirstVersion(bucket, key));
+  FB_TRY(scan->status());
+  if (!scan->Valid()) return std::optional<NewestVersion>();
+  FB_ASSIGN(NewestVersion newest, DecodeVersion(scan->key(), scan->value()));
+  if (newest.record.delete_marker) return std::optional<NewestVersion>();
+  return std::optional(std::move(newest));
+}
+
+/// `meta` is the store or a snapshot of it.
+template <typename Meta>
+Result<std::string> GetRow(Meta& meta, meta::Family family, std::string_view key, std::string_view what) {
   FB_ASSIGN(std::optional<std::string> row, meta.Get(family, key));
   if (!row) return Status::NotFound("{} is missing", what);
   return *std::move(row);
 }
 
-Result<std::vector<Piece>> LoadPieces(meta::MetaStore& meta, const NewestVersion& newest) {
-  if (newest.record.storage == Storage::kMap) return newest.record.pieces;
-  std::vector<Piece> pieces;
-  for (uint64_t segment = 0; segment < SegmentCount(newest.record.size_bytes); ++segment) {
-    const std::string key = SegmentKey(newest.record.content, static_cast<uint32_t>(segment));
-    FB_ASSIGN(const std::string row,
-              GetRow(meta, meta::Family::kMaps, key, fmt::format("segment {} of the map", segment)));
-    FB_ASSIGN(const std::vector<Piece> part,
-              DecodePieces(key, row, SegmentLength(newest.record.size_bytes, segment)));
-    pieces.insert(pieces.end(), part.begin(), part.end());
-  }
-  return pieces;
-}
-
-Status LoadExtents(meta::MetaStore& meta, const Devices& devices, const std::vector<Piece>& pieces,
-                   ObjectState& state) {
-  std::unordered_map<uint64_t, bool> seen;
+template <typename Meta>
+Status LoadExtentRows(Meta& meta, const Devices& devices, const std::vector<Piece>& pieces, ObjectState& state) {
+  std::unordered_set<uint64_t> seen{kHole};
   for (const Piece& piece : pieces) {
-    if (!seen.try_emplace(piece.extent, true).second) continue;
+    if (!seen.insert(piece.extent).second) continue;
     const std::string key = NumberKey(piece.extent);
     FB_ASSIGN(const std::string row,
               GetRow(meta, meta::Family::kExtents, key, fmt::format("extent {}", piece.extent)));
@@ -53,24 +52,46 @@ Status LoadExtents(meta::MetaStore& meta, const Devices& devices, const std::vec
   return {};
 }
 
-/// NotFound when a row is missing that the version needs.
+Status LoadInline(meta::MetaStore& meta, const NewestVersion& newest, ObjectState& state) {
+  FB_ASSIGN(state.inline_content,
+            GetRow(meta, meta::Family::kInline, NumberKey(newest.record.content), "its content"));
+  if (state.inline_content.size() != newest.record.size_bytes ||
+      base::Crc32c(AsBytes(state.inline_content)) != newest.record.crc32c)
+    return Status::DataLoss(
+        "object `{}` is damaged at offset 0: its content in the metadata does not match its checksum", state.info.key);
+  return {};
+}
+
+/// A version that stands in few rows, which go in one batch but for its extents' own. NotFound when one is missing.
 Result<ObjectStatePtr> Resolve(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
                                const std::string& key, const NewestVersion& newest) {
-  auto state = std::make_shared<ObjectState>();
-  state->bucket = bucket;
-  state->info = InfoOf(key, newest.version, newest.record);
+  std::shared_ptr<ObjectState> state = StateOf(bucket, key, newest);
   if (newest.record.storage == Storage::kInline) {
-    FB_ASSIGN(state->inline_content,
-              GetRow(meta, meta::Family::kInline, NumberKey(newest.record.content), "its content"));
-    if (state->inline_content.size() != newest.record.size_bytes ||
-        base::Crc32c(AsBytes(state->inline_content)) != newest.record.crc32c)
-      return Status::DataLoss(
-          "object `{}` is damaged at offset 0: its content in the metadata does not match its checksum", key);
+    FB_TRY(LoadInline(meta, newest, *state));
     return state;
   }
-  FB_ASSIGN(const std::vector<Piece> pieces, LoadPieces(meta, newest));
-  FB_TRY(LoadExtents(meta, devices, pieces, *state));
-  FB_TRY(MapPieces(*state, pieces));
+  FB_TRY(LoadExtentRows(meta, devices, newest.record.pieces, *state));
+  FB_TRY(MapPieces(*state, 0, newest.record.pieces));
+  return state;
+}
+
+/// A version whose map has many rows, some of which other changes may replace at any time: read as of one moment.
+/// Null when the object is gone, or became a small one.
+Result<ObjectStatePtr> ResolveSegmented(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                                        const std::string& key) {
+  const std::unique_ptr<meta::Snapshot> moment = meta.TakeSnapshot();
+  FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(*moment, bucket, key));
+  if (!newest || newest->record.storage != Storage::kSegmented) return ObjectStatePtr();
+  std::shared_ptr<ObjectState> state = StateOf(bucket, key, *newest);
+  const auto load = [&]() -> Status {
+    FB_ASSIGN(const std::vector<Piece> pieces,
+              LoadSegments(*moment, *newest, 0, SegmentCount(newest->record.size_bytes) - 1));
+    FB_TRY(LoadExtents(*moment, devices, pieces, *state));
+    return MapPieces(*state, 0, pieces);
+  };
+  const Status loaded = load();
+  if (loaded.code() == Code::kNotFound) return Damaged(key, loaded);
+  FB_TRY(loaded);
   return state;
 }
 
@@ -142,13 +163,46 @@ Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view v
 
 Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket,
                                                 const std::string& key) {
-  const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, EndOfVersions(bucket, key));
-  scan->Seek(FirstVersion(bucket, key));
-  FB_TRY(scan->status());
-  if (!scan->Valid()) return std::optional<NewestVersion>();
-  FB_ASSIGN(NewestVersion newest, DecodeVersion(scan->key(), scan->value()));
-  if (newest.record.delete_marker) return std::optional<NewestVersion>();
-  return std::optional(std::move(newest));
+  return FindNewestIn(meta, bucket, key);
+}
+
+Result<std::optional<NewestVersion>> FindNewest(meta::Snapshot& moment, uint64_t bucket, const std::string& key) {
+  return FindNewestIn(moment, bucket, key);
+}
+
+Result<std::vector<Piece>> LoadSegments(meta::Snapshot& moment, const NewestVersion& newest, uint64_t first,
+                                        uint64_t last) {
+  std::vector<Piece> pieces;
+  const std::string end = SegmentKey(newest.record.content, static_cast<uint32_t>(last + 1));
+  const std::unique_ptr<meta::Scan> rows = moment.NewScan(meta::Family::kMaps, end);
+  rows->Seek(SegmentKey(newest.record.content, static_cast<uint32_t>(first)));
+  for (uint64_t segment = first; segment <= last; ++segment, rows->Next()) {
+    const std::string key = SegmentKey(newest.record.content, static_cast<uint32_t>(segment));
+    if (!rows->Valid() || rows->key() != key) {
+      FB_TRY(rows->status());
+      return Status::NotFound("segment {} of the map is missing", segment);
+    }
+    FB_ASSIGN(const std::vector<Piece> part,
+              DecodePieces(key, rows->value(), SegmentLength(newest.record.size_bytes, segment)));
+    pieces.insert(pieces.end(), part.begin(), part.end());
+  }
+  return pieces;
+}
+
+Status LoadExtents(meta::Snapshot& moment, const Devices& devices, const std::vector<Piece>& pieces,
+                   ObjectState& state) {
+  return LoadExtentRows(moment, devices, pieces, state);
+}
+
+std::shared_ptr<ObjectState> StateOf(uint64_t bucket, const std::string& key, const NewestVersion& newest) {
+  auto state = std::make_shared<ObjectState>();
+  state->bucket = bucket;
+  state->info = InfoOf(key, newest.version, newest.record);
+  return state;
+}
+
+Status Damaged(const std::string& key, const Status& why) {
+  return Status::DataLoss("object `{}` is damaged: {}; run forebay fsck", key, why.message());
 }
 
 Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
@@ -156,13 +210,17 @@ Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices,
   for (int attempt = 0; attempt < kLoadAttempts; ++attempt) {
     FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(meta, bucket, key));
     if (!newest) return ObjectStatePtr();
+    if (newest->record.storage == Storage::kSegmented) {
+      FB_ASSIGN(ObjectStatePtr state, ResolveSegmented(meta, devices, bucket, key));
+      if (state != nullptr) return state;
+      continue;
+    }
     Result<ObjectStatePtr> state = Resolve(meta, devices, bucket, key, *newest);
     if (state.ok() || state.error().code() != Code::kNotFound) return state;
     // The rows of a version go in one batch. When it is not the newest any more its rows went while we read
     // them.
     FB_ASSIGN(const std::optional<NewestVersion> again, FindNewest(meta, bucket, key));
-    if (again && again->version == newest->version)
-      return Status::DataLoss("object `{}` is damaged: {}; run forebay fsck", key, state.error().message());
+    if (again && again->version == newest->version) return Damaged(key, state.error());
   }
   return Status::Aborted("object `{}` was replaced {} times while it was being opened: try again", key,
                          kLoadAttempts);
@@ -179,11 +237,15 @@ rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& co
   co_return state;
 }
 
-Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces) {
+Status MapPieces(ObjectState& state, uint64_t begin, const std::vector<Piece>& pieces) {
   std::unordered_map<uint64_t, uint32_t> index;
   for (uint32_t i = 0; i < state.extents.size(); ++i) index.emplace(state.extents[i].id, i);
-  uint64_t begin = 0;
   for (const Piece& piece : pieces) {
+    if (piece.extent == kHole) {
+      state.pieces.push_back({.begin = begin, .length = piece.length, .extent = kHoleIndex, .offset = 0});
+      begin += piece.length;
+      continue;
+    }
     const auto found = index.find(piece.extent);
     if (found == index.end() ||
         !base::RangeFits(piece.offset, piece.length, state.extents[found->second].record.length_bytes))

@@ -33,6 +33,19 @@ Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view v
 Result<std::optional<NewestVersion>> FindNewest(meta::MetaStore& meta, uint64_t bucket,
                                                 const std::string& key);
 
+/// The same as of a moment.
+Result<std::optional<NewestVersion>> FindNewest(meta::Snapshot& moment, uint64_t bucket, const std::string& key);
+/// The pieces of the segments first to last, which the object has. NotFound when a row is missing.
+Result<std::vector<Piece>> LoadSegments(meta::Snapshot& moment, const NewestVersion& newest, uint64_t first,
+                                        uint64_t last);
+/// Appends the extents that the pieces name to those of `state`. NotFound when a row is missing.
+Status LoadExtents(meta::Snapshot& moment, const Devices& devices, const std::vector<Piece>& pieces,
+                   ObjectState& state);
+/// What a version says of itself, without a map.
+std::shared_ptr<ObjectState> StateOf(uint64_t bucket, const std::string& key, const NewestVersion& newest);
+/// DataLoss: `why` is what is missing of the object.
+Status Damaged(const std::string& key, const Status& why);
+
 /// The newest version with everything that a read needs; null when there is none. Extents were checked to lie
 /// inside of the devices and to hold what is referred to.
 Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
@@ -43,8 +56,9 @@ Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices,
 rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& context, uint64_t bucket,
                                             const std::string& key);
 
-/// Appends `pieces` to the map of `state`, whose extents are complete already. DataLoss when they do not fit.
-Status MapPieces(ObjectState& state, const std::vector<Piece>& pieces);
+/// Appends `pieces`, which begin at `begin` of the object, to the map of `state`, whose extents are complete already.
+/// DataLoss when they do not fit.
+Status MapPieces(ObjectState& state, uint64_t begin, const std::vector<Piece>& pieces);
 
 /// OutOfRange is never given: DataLoss when the extent does not lie in the data area of a device.
 Status CheckPlace(uint64_t extent, const ExtentRecord& record, const Devices& devices);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/allocator.h"
@@ -34,11 +35,17 @@ class ReservedUnits {
     last.units = units;
   }
   /// Rows may refer to them.
-  void Keep() { kept_ = true; }
+  void Keep() {
+    kept_ = true;
+    for (const auto& more : included_) more->Keep();
+  }
+  /// `more` is kept as these are.
+  void Include(std::shared_ptr<ReservedUnits> more) { included_.push_back(std::move(more)); }
 
  private:
   Allocator& allocator_;
   std::vector<UnitRun> runs_;
+  std::vector<std::shared_ptr<ReservedUnits>> included_;  // shared with the content whose they are
   bool kept_ = false;
 };
 

@@ -9,23 +9,28 @@
 #include "store/conditions.h"
 
 namespace forebay::engine {
-namespace {
 
 using meta::Family;
 
-void WriteSegments(meta::Batch& batch, uint64_t version, const std::vector<Piece>& pieces) {
-  uint64_t end = 0;
+void WriteSegments(meta::Batch& batch, uint64_t content, uint64_t begin, const std::vector<Piece>& pieces) {
+  uint64_t end = begin;
   size_t first = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     end += pieces[i].length;
     if (end % kSegmentBytes != 0 && i + 1 != pieces.size()) continue;
-    const std::string key = SegmentKey(version, static_cast<uint32_t>((end - 1) / kSegmentBytes));
+    const std::string key = SegmentKey(content, static_cast<uint32_t>((end - 1) / kSegmentBytes));
     batch.Put(Family::kMaps, key, EncodePieces(key, std::span(pieces).subspan(first, i + 1 - first)));
     first = i + 1;
   }
 }
 
-}  // namespace
+Result<std::vector<Piece>> ReadSegment(meta::View& view, const NewestVersion& version, uint64_t segment) {
+  const std::string key = SegmentKey(version.record.content, static_cast<uint32_t>(segment));
+  FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kMaps, key));
+  if (!row)
+    return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment, version.version);
+  return DecodePieces(key, *row, SegmentLength(version.record.size_bytes, segment));
+}
 
 Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t bucket, const std::string& key) {
   FB_ASSIGN(auto row, view.First(Family::kObjects, FirstVersion(bucket, key), EndOfVersions(bucket, key)));
@@ -50,15 +55,9 @@ Status Removal::Plan(meta::View& view, const CurrentVersion& current, ReferenceC
   references.Remove(record.pieces);
   if (storage_ != Storage::kSegmented) return {};
   for (uint64_t segment = 0; segment < SegmentCount(record.size_bytes); ++segment) {
-    const std::string key = SegmentKey(content_, static_cast<uint32_t>(segment));
-    FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kMaps, key));
-    if (!row)
-      return Status::DataLoss("segment {} of version {} has no row; run forebay fsck", segment,
-                              current.newest.version);
-    FB_ASSIGN(const std::vector<Piece> part,
-              DecodePieces(key, *row, SegmentLength(record.size_bytes, segment)));
+    FB_ASSIGN(const std::vector<Piece> part, ReadSegment(view, current.newest, segment));
     references.Remove(part);
-    map_rows_.push_back(key);
+    map_rows_.push_back(SegmentKey(content_, static_cast<uint32_t>(segment)));
   }
   return {};
 }
@@ -101,7 +100,7 @@ Status ContentRows::CheckSources(meta::View& view) const {
   return {};
 }
 
-Status ContentRows::Split(uint64_t segment_bytes, size_t segment_pieces, ReferenceChanges& references) {
+Status ContentRows::Split(uint64_t begin, uint64_t segment_bytes, size_t segment_pieces, ReferenceChanges& references) {
   const std::vector<NewExtent>& extents = request_.content.extents;
   if (request_.runs.empty())
     for (size_t i = 0; i < extents.size(); ++i)
@@ -112,7 +111,7 @@ Status ContentRows::Split(uint64_t segment_bytes, size_t segment_pieces, Referen
         "`{}/{}` would be made of more than {} pieces in a row that are too small: put the content instead",
         request_.bucket_name, request_.key, limit);
   };
-  uint64_t at = 0;
+  uint64_t at = begin;
   size_t in_segment = 0;
   for (ContentRun run : std::exchange(request_.runs, {})) {
     while (run.length != 0) {
@@ -127,7 +126,7 @@ Status ContentRows::Split(uint64_t segment_bytes, size_t segment_pieces, Referen
       if (++in_segment > segment_pieces) return too_many(segment_pieces);
       if (request_.runs.size() == kMaxObjectPieces) return too_many(kMaxObjectPieces);
       at += part.length;
-      run.offset += part.length;
+      if (run.is_new || run.extent != kHole) run.offset += part.length;
       run.length -= part.length;
       request_.runs.push_back(part);
     }
@@ -145,7 +144,7 @@ uint64_t ContentRows::RowBytes() const {
 
 Status ContentRows::Check(const ReferenceChanges& references) const {
   for (const ContentRun& run : request_.runs) {
-    if (run.is_new) continue;
+    if (run.is_new || run.extent == kHole) continue;
     const ExtentRecord& record = references.record(run.extent);
     FB_TRY(CheckPlace(run.extent, record, core_.devices));
     if (!base::RangeFits(run.offset, run.length, record.length_bytes))
@@ -155,8 +154,7 @@ Status ContentRows::Check(const ReferenceChanges& references) const {
 }
 
 std::vector<Piece> ContentRows::Write(meta::Batch& batch, const ReferenceChanges& references, ObjectState* state) {
-  ObjectState unused;
-  ObjectState& resolved = state != nullptr ? *state : unused;
+  std::vector<uint64_t> new_ids;
   for (size_t i = 0; i < request_.content.extents.size(); ++i) {
     NewExtent& extent = request_.content.extents[i];
     const uint64_t id = core_.commits->NextExtent();
@@ -169,25 +167,34 @@ std::vector<Piece> ContentRows::Write(meta::Batch& batch, const ReferenceChanges
     const std::string key = NumberKey(id);
     batch.Put(Family::kExtents, key, EncodeExtent(key, record));
     core_.commits->MarkUsed(extent.run);
-    resolved.extents.push_back({id, std::move(record)});
+    new_ids.push_back(id);
+    if (state != nullptr) state->extents.push_back({id, std::move(record)});
   }
   std::vector<Piece> pieces;
   pieces.reserve(request_.runs.size());
-  resolved.pieces.reserve(request_.runs.size());
+  for (const ContentRun& run : request_.runs)
+    pieces.push_back(
+        {.extent = run.is_new ? new_ids[run.extent] : run.extent, .offset = run.offset, .length = run.length});
+  if (state != nullptr) Resolve(references, *state);
+  return pieces;
+}
+
+void ContentRows::Resolve(const ReferenceChanges& references, ObjectState& state) const {
+  state.pieces.reserve(request_.runs.size());
   std::unordered_map<uint64_t, uint32_t> shared;  // by number: the place among the state's
   uint64_t begin = 0;
   for (const ContentRun& run : request_.runs) {
     auto index = static_cast<uint32_t>(run.extent);
-    if (!run.is_new) {
-      const auto [known, added] = shared.try_emplace(run.extent, static_cast<uint32_t>(resolved.extents.size()));
-      if (added) resolved.extents.push_back({run.extent, references.record(run.extent)});
+    if (!run.is_new && run.extent == kHole) {
+      index = kHoleIndex;
+    } else if (!run.is_new) {
+      const auto [known, added] = shared.try_emplace(run.extent, static_cast<uint32_t>(state.extents.size()));
+      if (added) state.extents.push_back({run.extent, references.record(run.extent)});
       index = known->second;
     }
-    pieces.push_back({.extent = resolved.extents[index].id, .offset = run.offset, .length = run.length});
-    resolved.pieces.push_back({.begin = begin, .length = run.length, .extent = index, .offset = run.offset});
+    state.pieces.push_back({.begin = begin, .length = run.length, .extent = index, .offset = run.offset});
     begin += run.length;
   }
-  return pieces;
 }
 
 Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
@@ -197,7 +204,7 @@ Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
   usage_change_.bytes += put.bytes;
   FB_ASSIGN(const bool replaces, PlanRemoval(view));
   FB_TRY(rows_.CheckSources(view));
-  FB_TRY(rows_.Split(request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, kMaxSegmentPieces, references_));
+  FB_TRY(rows_.Split(0, request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, kMaxSegmentPieces, references_));
   FB_TRY(references_.Plan(view));
   FB_TRY(view.CheckRoom(references_.RowBytes() + rows_.RowBytes()));
   FB_TRY(rows_.Check(references_));
@@ -235,7 +242,7 @@ void PublishTransaction::WriteVersion(meta::Batch& batch) {
     record.pieces = pieces;
   } else {
     record.storage = Storage::kSegmented;
-    WriteSegments(batch, version, pieces);
+    WriteSegments(batch, version, 0, pieces);
   }
   const std::string row_key = EncodeObjectKey(bucket_, key_, version);
   batch.Put(Family::kObjects, row_key, EncodeObject(row_key, record));

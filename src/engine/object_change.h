@@ -23,6 +23,12 @@ struct CurrentVersion {
   std::string row_key;
   NewestVersion newest;
 };
+/// A row of Family::kMaps for each segment that `pieces` reach into. They begin at `begin` of the object, a multiple of
+/// kSegmentBytes, and none crosses one.
+void WriteSegments(meta::Batch& batch, uint64_t content, uint64_t begin, const std::vector<Piece>& pieces);
+/// The pieces of one segment of an object; DataLoss when its row is missing.
+Result<std::vector<Piece>> ReadSegment(meta::View& view, const NewestVersion& version, uint64_t segment);
+
 Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t bucket, const std::string& key);
 
 /// The bucket may have been deleted, or even made anew, since the request looked it up. Gives whose it is.
@@ -92,10 +98,10 @@ class ContentRows {
 
   /// Aborted when a source is not current any more.
   Status CheckSources(meta::View& view) const;
-  /// Splits the runs so that none crosses a multiple of `segment_bytes`, and each segment can have a map of its own;
-  /// adds the references to extents that are shared. InvalidArgument when a segment or all of it has more pieces than
-  /// the limits say.
-  Status Split(uint64_t segment_bytes, size_t segment_pieces, ReferenceChanges& references);
+  /// Splits the runs, which begin at `begin` of the object, so that none crosses a multiple of `segment_bytes`, and each
+  /// segment can have a map of its own; adds the references to extents that are shared. InvalidArgument when a segment or
+  /// all of it has more pieces than the limits say.
+  Status Split(uint64_t begin, uint64_t segment_bytes, size_t segment_pieces, ReferenceChanges& references);
   /// Roughly the bytes of the rows that it writes.
   uint64_t RowBytes() const;
   /// DataLoss when a shared extent is not what its readers found: the rows were read anew.
@@ -104,6 +110,9 @@ class ContentRows {
   std::vector<Piece> Write(meta::Batch& batch, const ReferenceChanges& references, ObjectState* state);
 
  private:
+  /// The extents of `state` are the new ones.
+  void Resolve(const ReferenceChanges& references, ObjectState& state) const;
+
   Core& core_;
   PublishRequest& request_;
   std::vector<uint64_t> new_references_;  // of the new extents

@@ -21,11 +21,14 @@ struct MappedExtent {
   ExtentRecord record;
 };
 
+/// Instead of an index: a hole, whose bytes are zero.
+constexpr uint32_t kHoleIndex = UINT32_MAX;
+
 /// A run of the object's bytes.
 struct MappedPiece {
   uint64_t begin = 0;  // in the object
   uint64_t length = 0;
-  uint32_t extent = 0;  // index into ObjectState::extents
+  uint32_t extent = 0;  // index into ObjectState::extents, or kHoleIndex
   uint64_t offset = 0;  // in the extent
 };
 
@@ -33,7 +36,7 @@ struct ObjectState {
   uint64_t bucket = 0;
   store::ObjectInfo info;
   std::string inline_content;       // all of it when there are no pieces
-  std::vector<MappedPiece> pieces;  // in order, without holes, info.size_bytes in all
+  std::vector<MappedPiece> pieces;  // in order, one after the other, info.size_bytes in all; fewer where it says so
   std::vector<MappedExtent> extents;
 
   /// Roughly what it takes of the heap.

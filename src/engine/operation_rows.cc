@@ -64,9 +64,12 @@ std::string EncodeOperation(std::string_view row_key, const store::OperationReco
   if (stored) {
     encoder.Varint(record.version);
     encoder.U64(static_cast<uint64_t>(record.modified_ns));
-    const uint32_t crc32c = record.content ? record.content->crc32c : 0;
-    encoder.Blob(record.etag == store::DefaultETag(record.version, crc32c) ? std::string_view()
-                                                                           : record.etag);
+    const store::Content object = store::ObjectOf(record);
+    if (record.kind == store::OperationKind::kOverwrite) {
+      encoder.Varint(object.size_bytes);
+      encoder.U32(object.crc32c);
+    }
+    encoder.Blob(record.etag == store::DefaultETag(record.version, object.crc32c) ? std::string_view() : record.etag);
   }
   return Seal(row_key, std::move(out));
 }
@@ -91,8 +94,13 @@ Result<store::OperationRecord> DecodeOperation(std::string_view row_key, std::st
   if ((flags & kStored) != 0 && record.content) {
     record.version = decoder.Varint();
     record.modified_ns = static_cast<int64_t>(decoder.U64());
+    if (record.kind == store::OperationKind::kOverwrite) {
+      record.object.size_bytes = decoder.Varint();
+      record.object.crc32c = decoder.U32();
+      if (record.object.size_bytes > base::kMaxObjectBytes) decoder.Fail();
+    }
     record.etag = decoder.Blob(base::kMaxETagBytes);
-    if (record.etag.empty()) record.etag = store::DefaultETag(record.version, record.content->crc32c);
+    if (record.etag.empty()) record.etag = store::DefaultETag(record.version, store::ObjectOf(record).crc32c);
   }
   const bool sane = kind >= static_cast<uint8_t>(store::OperationKind::kPut) &&
                     kind <= static_cast<uint8_t>(store::kLastOperationKind) &&

@@ -17,6 +17,7 @@ constexpr std::string_view kKey = "6f7065726174696f6e2f017f22e279b07cc398c4dc0c0
 constexpr std::string_view kPut = "01010304030201b5f38997f22f0009839206e30100002a36fe9c971700311c8cb6";
 constexpr std::string_view kRefused =
     "01020004030201b5f38997f22f051b6f626a6563742060622f6b6020646f6573206e6f74206578697374f914685c";
+constexpr std::string_view kOverwrite = "010d0304030201b5f38997f22f0009839206e30500002a36fe9c9717640d0c0b0a00aa69b19f";
 constexpr std::string_view kState = "010200000000000000b079e2227f0100005035f0227f01000043399a01";
 
 OperationId Id() {
@@ -34,6 +35,16 @@ store::OperationRecord Put() {
           .version = 1,
           .modified_ns = 1'700'000'000'000'000'000,
           .etag = "0000000000000001-e3069283"};
+}
+
+/// Nine bytes that made an object of a hundred.
+store::OperationRecord Overwrite() {
+  store::OperationRecord record = Put();
+  record.kind = store::OperationKind::kOverwrite;
+  record.version = 5;
+  record.etag = "0000000000000005-0a0b0c0d";
+  record.object = {.size_bytes = 100, .crc32c = 0x0a0b0c0d};
+  return record;
 }
 
 store::OperationRecord Refused() {
@@ -56,6 +67,7 @@ TEST(OperationRows, HaveTheDocumentedBytes) {
   EXPECT_EQ(Hex(key), kKey);
   EXPECT_EQ(Hex(EncodeOperation(key, Put())), kPut);
   EXPECT_EQ(Hex(EncodeOperation(key, Refused())), kRefused);
+  EXPECT_EQ(Hex(EncodeOperation(key, Overwrite())), kOverwrite);
   EXPECT_EQ(Hex(EncodeOperations({.count = 2, .floor_ms = 1'645'557'742'000, .clock_ms = 1'645'558'642'000})),
             kState);
 }
@@ -69,7 +81,7 @@ TEST(OperationRows, ComeBack) {
   store::OperationRecord refused_put = Refused();
   refused_put.kind = store::OperationKind::kPut;
   refused_put.content = store::Content{.size_bytes = 5, .crc32c = 6};
-  for (const auto& record : {Put(), own_etag, Refused(), refused_put})
+  for (const auto& record : {Put(), own_etag, Refused(), refused_put, Overwrite()})
     EXPECT_EQ(*DecodeOperation(key, EncodeOperation(key, record)), record);
   const OperationsState state{.count = UINT64_MAX, .floor_ms = OperationId::kMaxUnixMs, .clock_ms = 1};
   EXPECT_EQ(*DecodeOperations(EncodeOperations(state)), state);
@@ -86,7 +98,8 @@ TEST(OperationRows, AreInTheOrderOfTheirTimes) {
 TEST(OperationRows, DamageIsSeen) {
   const std::string key = EncodeOperationKey(Id(), TenantId::kRoot);
   const std::string other = EncodeOperationKey(Id(), TenantId{2});
-  for (const std::string& value : {EncodeOperation(key, Put()), EncodeOperation(key, Refused())}) {
+  for (const auto& record : {Put(), Refused(), Overwrite()}) {
+    const std::string value = EncodeOperation(key, record);
     for (size_t bit = 0; bit < value.size() * 8; ++bit) {
       std::string bad = value;
       bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
@@ -110,7 +123,7 @@ TEST(OperationRows, RandomBodiesWithARightChecksumNeverPassTheLimits) {
   base::SeededRandom random(seed);
   const std::string key = EncodeOperationKey(Id(), TenantId::kRoot);
   for (int round = 0; round < 4000; ++round) {
-    const std::string value = EncodeOperation(key, round % 2 == 0 ? Put() : Refused());
+    const std::string value = EncodeOperation(key, round % 3 == 0 ? Put() : round % 3 == 1 ? Overwrite() : Refused());
     std::string body = value.substr(0, value.size() - 4);
     for (uint64_t i = 0; i <= random.Below(4); ++i)
       body[1 + random.Below(body.size() - 1)] = static_cast<char>(random.Next64());
@@ -123,6 +136,7 @@ TEST(OperationRows, RandomBodiesWithARightChecksumNeverPassTheLimits) {
     EXPECT_TRUE(store::IsResult(record->refusal.code()));
     EXPECT_LE(record->recorded_ms, OperationId::kMaxUnixMs);
     EXPECT_LE(record->etag.size(), base::kMaxETagBytes);
+    EXPECT_LE(record->object.size_bytes, base::kMaxObjectBytes);
     if (record->kind == store::OperationKind::kPut && record->refusal.ok())
       EXPECT_TRUE(record->content.has_value());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/reader.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -52,10 +53,25 @@ rt::Task<Result<std::vector<BlockPart>>> Reader::FetchMissing(const store::Conte
   co_return std::move(fetch->parts);
 }
 
+void Reader::AddZeros(uint64_t length, store::ReadData* data) const {
+  const base::Buffer& zeros = version_->core.zeros;
+  data->crc32c = base::Crc32cCombine(data->crc32c, base::Crc32cZeros(length), length);
+  data->size_bytes += length;
+  for (uint64_t left = length; left != 0;) {
+    const uint64_t take = std::min<uint64_t>(left, zeros.size());
+    data->buffers.push_back(zeros.Slice(0, take));
+    left -= take;
+  }
+}
+
 store::ReadData Reader::Gather(std::vector<BlockPart> parts) const {
   store::ReadData data;
   data.buffers.reserve(parts.size());
   for (BlockPart& part : parts) {
+    if (part.is_hole()) {
+      AddZeros(part.length, &data);
+      continue;
+    }
     const bool whole = part.length == part.content.size();
     base::Buffer bytes = whole ? std::move(part.content) : part.content.Slice(part.begin, part.length);
     const uint32_t crc32c = whole ? version_->state->extents[part.extent].record.checksums[part.block]

@@ -24,6 +24,7 @@ class Reader final : public store::ObjectReader {
   rt::Task<Result<std::vector<BlockPart>>> FetchMissing(const store::Context& context,
                                                         std::vector<BlockPart> parts);
   store::ReadData Gather(std::vector<BlockPart> parts) const;
+  void AddZeros(uint64_t length, store::ReadData* data) const;
 
   const OpenVersionPtr version_;
 };

@@ -16,12 +16,21 @@ namespace forebay::engine {
 
 class ReferenceChanges {
  public:
-  void Add(uint64_t extent) { ++changes_[extent].by; }
-  void Remove(uint64_t extent) { --changes_[extent].by; }
+  /// Of a hole nothing is counted.
+  void Add(uint64_t extent) {
+    if (extent != kHole) ++changes_[extent].by;
+  }
+  void Remove(uint64_t extent) {
+    if (extent != kHole) --changes_[extent].by;
+  }
   void Remove(std::span<const Piece> pieces) {
     for (const Piece& piece : pieces) Remove(piece.extent);
   }
 
+  /// Forgets the extents that are referred to as often as before: they are not read.
+  void DropUnchanged() {
+    std::erase_if(changes_, [](const auto& change) { return change.second.by == 0; });
+  }
   /// Reads all that is needed; DataLoss for an extent that is not there, or is referred to less often than is taken.
   Status Plan(meta::View& view);
   /// Roughly the bytes of the rows that it writes; once it is planned.

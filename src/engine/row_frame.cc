@@ -66,10 +66,9 @@ std::vector<Piece> TakePieces(base::Decoder& decoder, uint64_t expected_bytes) {
     piece.extent = decoder.Varint();
     piece.offset = decoder.Varint();
     piece.length = decoder.Varint();
-    const bool sane = piece.extent != 0 && piece.length != 0 &&
-                      base::RangeFits(piece.offset, piece.length, kMaxExtentBytes) &&
-                      piece.length <= expected_bytes - total;
-    if (!sane) {
+    const bool fits = piece.extent == kHole ? piece.offset == 0
+                                            : base::RangeFits(piece.offset, piece.length, kMaxExtentBytes);
+    if (!fits || piece.length == 0 || piece.length > expected_bytes - total) {
       decoder.Fail();
       break;
     }

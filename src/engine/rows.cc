@@ -13,9 +13,9 @@ namespace forebay::engine {
 namespace {
 
 /// 2: the accounts of tenants are kept. 3: objects may share extents, and have content under another number than
-/// their version's; operations have new kinds. A program that does not know these would leave them wrong, so it
+/// their version's; operations have new kinds. 4: objects may have holes. A program that does not know these would leave them wrong, so it
 /// is made to refuse; older ones are read.
-constexpr uint8_t kIdentityFormat = 3;
+constexpr uint8_t kIdentityFormat = 4;
 /// Of an object's record that has kContentFlag.
 constexpr uint8_t kContentFormat = 2;
 constexpr uint8_t kDeleteMarkerFlag = 1;

@@ -23,6 +23,9 @@
 
 namespace forebay::engine {
 
+/// Of the runs of an object that are small, and were overwritten: their beginnings and ends. docs/engine.md, "Overwrites".
+constexpr uint64_t kFineGrain = 4096;
+
 /// Content up to this size lives in the metadata.
 constexpr uint64_t kMaxInlineContent = 1024;
 /// Objects beyond this size have their map in segments of this size, one row each.
@@ -30,6 +33,8 @@ constexpr uint64_t kSegmentBytes = 64 * base::kMiB;
 /// Pieces of the map of one segment, of one part of an upload, and of one object: more are refused, so that reading
 /// and changing an object stay within bounds: each piece of a chunk that is read may need a unit of memory of its own.
 constexpr size_t kMaxSegmentPieces = 4096;
+/// Of a segment that was overwritten piece by piece. What writes in grains keeps well below it.
+constexpr size_t kMaxOverwrittenPieces = 2 * kMaxSegmentPieces;
 constexpr size_t kMaxPartPieces = 16'384;
 constexpr size_t kMaxObjectPieces = 2'000'000;
 /// What a decoder accepts; the writer makes at most kWriterExtentBytes.
@@ -44,10 +49,13 @@ constexpr uint64_t kGroupUnits = 4096;
 constexpr size_t kGroupBitmapBytes = kGroupUnits / 8;
 constexpr size_t kGroupBitmapWords = kGroupUnits / 64;
 
-/// A run of an object's bytes in an extent. Where it stands in the object follows from the runs before it.
+/// Instead of an extent's number: the bytes are zero and stand nowhere.
+constexpr uint64_t kHole = 0;
+
+/// A run of an object's bytes in an extent, or a hole. Where it stands in the object follows from the runs before it.
 struct Piece {
   uint64_t extent = 0;
-  uint64_t offset = 0;  // in the extent
+  uint64_t offset = 0;  // in the extent; of a hole 0
   uint64_t length = 0;  // never 0
   friend bool operator==(const Piece&, const Piece&) = default;
 };

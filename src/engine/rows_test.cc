@@ -158,7 +158,7 @@ std::vector<Kind> Kinds() {
        EncodeCounters({.next_extent = 5, .next_version = 6, .next_bucket = 7}),
        [](std::string_view, std::string_view value) { return DecodeCounters(value).status(); }},
       {"identity", std::string(kIdentityKey), EncodeIdentity(Uuid()),
-       [](std::string_view, std::string_view value) { return DecodeIdentity(value).status(); }, 3},
+       [](std::string_view, std::string_view value) { return DecodeIdentity(value).status(); }, 4},
   };
 }
 
@@ -222,6 +222,16 @@ TEST(RowsTest, HaveTheDocumentedBytes) {
             "070080808002"
             "088020c09631"
             "fc83a908");
+  std::vector<Piece> with_hole = MappedObject().pieces;
+  with_hole.insert(with_hole.begin() + 1, {.extent = kHole, .offset = 0, .length = 8 << 20});
+  EXPECT_EQ(hex(EncodePieces(SegmentKey(1, 0), with_hole)),
+            "01"
+            "03"
+            "070080808002"
+            "000080808004"
+            "088020c09631"
+            "889c45a6");
+  EXPECT_EQ(*DecodePieces(SegmentKey(1, 0), EncodePieces(SegmentKey(1, 0), with_hole), 5'000'000 + (8 << 20)), with_hole);
   EXPECT_EQ(hex(NumberKey(7)), "0000000000000007");
   EXPECT_EQ(hex(EncodeExtent(NumberKey(7), Extent())),
             "01"
@@ -244,9 +254,9 @@ TEST(RowsTest, HaveTheDocumentedBytes) {
   Uuid store;
   ASSERT_TRUE(Uuid::Parse("00112233-4455-4677-8899-aabbccddeeff", &store));
   EXPECT_EQ(hex(EncodeIdentity(store)),
-            "03"
+            "04"
             "00112233445546778899aabbccddeeff"
-            "1f144297");
+            "7377100d");
   std::string before_accounts(21, '\0');  // format 1
   ASSERT_TRUE(base::FromHex("0100112233445546778899aabbccddeeffa1ac8b28",
                             std::as_writable_bytes(std::span(before_accounts))));
@@ -340,6 +350,17 @@ TEST(RowsTest, ContentIsNeverYoungerThanTheVersionThatHasIt) {
   ObjectRecord record = InlineObject();
   record.content = 5;
   EXPECT_EQ(DecodeObject(key, EncodeObject(key, record)).status().code(), Code::kDataLoss);
+}
+
+TEST(RowsTest, AHoleStandsNowhere) {
+  const std::string key = SegmentKey(1, 0);
+  const auto decode = [&](const Piece& piece, uint64_t bytes) {
+    return DecodePieces(key, EncodePieces(key, std::vector{piece}), bytes).status().code();
+  };
+  EXPECT_EQ(decode({.extent = kHole, .offset = 0, .length = kSegmentBytes}, kSegmentBytes), Code::kOk);
+  EXPECT_EQ(decode({.extent = kHole, .offset = 1, .length = 10}, 10), Code::kDataLoss);
+  EXPECT_EQ(decode({.extent = kHole, .offset = 0, .length = 11}, 10), Code::kDataLoss);
+  EXPECT_EQ(decode({.extent = 1, .offset = 0, .length = kMaxExtentBytes + 1}, kMaxExtentBytes + 1), Code::kDataLoss);
 }
 
 TEST(RowsTest, AHugeCountOfPiecesAllocatesNothing) {

@@ -35,6 +35,17 @@ struct SourceVersion {
   uint64_t version = 0;
 };
 
+/// A run of the current version that is replaced, as it was found.
+struct ReplacedRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t object_bytes = 0;  // of the version
+  bool to_the_end = false;    // of the object, which gets another size
+  uint64_t version = 0;       // not 0: it must be this one still
+  std::vector<Piece> pieces{};  // else they must be the same still
+  uint32_t crc32c = 0;
+};
+
 struct PublishRequest {
   std::string bucket_name{};
   uint64_t bucket = 0;
@@ -52,6 +63,8 @@ struct PublishRequest {
   uint32_t part = 0;
   std::vector<store::PartRef> parts{};
   std::optional<uint32_t> expected_crc32c{};  // of the object that they become
+  // What the content takes the place of, when it is not that of a whole object.
+  std::optional<ReplacedRange> replaces{};
 };
 
 /// What became of it. Borrowed by the transaction; the committing coroutine holds it.

@@ -122,7 +122,7 @@ class PutPartTransaction final : public UploadChange {
       references_.Remove(record.pieces);
     }
     FB_TRY(rows_.CheckSources(view));
-    FB_TRY(rows_.Split(UINT64_MAX, kMaxPartPieces, references_));
+    FB_TRY(rows_.Split(0, UINT64_MAX, kMaxPartPieces, references_));
     FB_TRY(references_.Plan(view));
     FB_TRY(view.CheckRoom(references_.RowBytes() + rows_.RowBytes()));
     FB_TRY(rows_.Check(references_));

@@ -56,6 +56,17 @@ Status CheckPut(std::string_view key, const PutOptions& options) {
   return CheckObjectSize(0, options.size_bytes.value_or(0));
 }
 
+Status CheckOverwrite(std::string_view key, const OverwriteOptions& options) {
+  FB_TRY(base::CheckKey(key));
+  if (options.condition.kind == Condition::Kind::kIfAbsent)
+    return Status::InvalidArgument("an object that is overwritten cannot be asked to be absent: put it instead");
+  return CheckObjectSize(options.offset.value_or(0), options.size_bytes.value_or(0));
+}
+
+Status CheckTruncate(std::string_view key, uint64_t size_bytes, const Condition& condition) {
+  return CheckOverwrite(key, {.condition = condition, .offset = size_bytes});
+}
+
 Status CheckSources(const std::vector<Source>& sources) {
   if (sources.empty())
     return Status::InvalidArgument("an object is composed of at least one source: name one, or put an empty object");

@@ -27,18 +27,6 @@ class Composing {
     return suite_.Run(
         suite_.store().Compose(context, StoreSuite::kBucket, key, std::move(sources), std::move(options)));
   }
-  /// Whether `key` is exactly `content`, by every way of looking.
-  testing::AssertionResult Is(const std::string& key, const std::string& content) {
-    const Result<ObjectInfo> info = suite_.Stat(key);
-    if (!info.ok()) return testing::AssertionFailure() << key << ": " << info.status().ToString();
-    if (info->size_bytes != content.size())
-      return testing::AssertionFailure() << key << " has " << info->size_bytes << " bytes, not " << content.size();
-    if (info->crc32c != base::Crc32c(AsBytes(content))) return testing::AssertionFailure() << key << ": checksum";
-    const Result<std::string> got = suite_.Get(key);
-    if (!got.ok()) return testing::AssertionFailure() << key << ": " << got.status().ToString();
-    if (*got != content) return testing::AssertionFailure() << key << " has other content";
-    return testing::AssertionSuccess();
-  }
 
  private:
   StoreSuite& suite_;
@@ -59,11 +47,11 @@ TEST_P(StoreSuite, ACopyIsEqualAndStaysWhenItsSourceGoes) {
     EXPECT_GT(copy->version, source->version);
     EXPECT_NE(copy->etag, source->etag);
     EXPECT_EQ(copy->metadata, (UserMetadata{{"of", "copy"}}));
-    EXPECT_TRUE(compose.Is("copy", content));
+    EXPECT_TRUE(Holds("copy", content));
     ASSERT_TRUE(Is(Delete("source"), Code::kOk));
-    EXPECT_TRUE(compose.Is("copy", content));
+    EXPECT_TRUE(Holds("copy", content));
     Reopen();
-    EXPECT_TRUE(compose.Is("copy", content));
+    EXPECT_TRUE(Holds("copy", content));
     EXPECT_EQ(Stat("copy")->etag, copy->etag);
     EXPECT_EQ(ListAll({}), (std::vector<std::string>{"copy"}));
     ASSERT_TRUE(Is(Delete("copy"), Code::kOk));
@@ -83,16 +71,16 @@ TEST_P(StoreSuite, SourcesFollowOneAnotherWhateverTheirSizes) {
     content += part;
   }
   ASSERT_TRUE(Is(compose("joined", sources, {.size_bytes = content.size()}), Code::kOk));
-  EXPECT_TRUE(compose.Is("joined", content));
+  EXPECT_TRUE(Holds("joined", content));
   std::vector<Source> twice = sources;
   twice.insert(twice.end(), sources.begin(), sources.end());
   ASSERT_TRUE(Is(compose("twice", twice), Code::kOk));
-  EXPECT_TRUE(compose.Is("twice", content + content));
+  EXPECT_TRUE(Holds("twice", content + content));
   for (const Source& source : sources) ASSERT_TRUE(Is(Delete(source.key), Code::kOk));
   Reopen();
-  EXPECT_TRUE(compose.Is("joined", content));
+  EXPECT_TRUE(Holds("joined", content));
   ASSERT_TRUE(Is(Delete("joined"), Code::kOk));
-  EXPECT_TRUE(compose.Is("twice", content + content));
+  EXPECT_TRUE(Holds("twice", content + content));
 }
 
 TEST_P(StoreSuite, ASourceMayBeAnyRange) {
@@ -106,19 +94,19 @@ TEST_P(StoreSuite, ASourceMayBeAnyRange) {
   for (const auto& [offset, length] : kRanges) {
     SCOPED_TRACE(testing::Message() << offset << " + " << length);
     ASSERT_TRUE(Is(compose("range", {Composing::Part("large", offset, length)}), Code::kOk));
-    EXPECT_TRUE(compose.Is("range", large.substr(offset, length)));
+    EXPECT_TRUE(Holds("range", large.substr(offset, length)));
     ASSERT_TRUE(Is(compose("mixed", {Composing::Part("small", 100, 300), Composing::Part("large", offset, length),
                                      Composing::Part("small", 0, 100)}),
                    Code::kOk));
-    EXPECT_TRUE(compose.Is("mixed", small.substr(100, 300) + large.substr(offset, length) + small.substr(0, 100)));
+    EXPECT_TRUE(Holds("mixed", small.substr(100, 300) + large.substr(offset, length) + small.substr(0, 100)));
     // Ranges of what was composed from ranges.
     const uint64_t half = (length + 400) / 2;
     ASSERT_TRUE(Is(compose("again", {Composing::Part("mixed", half, half), Composing::Part("mixed", 0, half)}), Code::kOk));
     const std::string mixed = small.substr(100, 300) + large.substr(offset, length) + small.substr(0, 100);
-    EXPECT_TRUE(compose.Is("again", mixed.substr(half, half) + mixed.substr(0, half)));
+    EXPECT_TRUE(Holds("again", mixed.substr(half, half) + mixed.substr(0, half)));
   }
   ASSERT_TRUE(Is(compose("rest", {{.bucket = kBucket, .key = "large", .offset = 190'000}}), Code::kOk));
-  EXPECT_TRUE(compose.Is("rest", large.substr(190'000)));
+  EXPECT_TRUE(Holds("rest", large.substr(190'000)));
 }
 
 TEST_P(StoreSuite, AnObjectMayBeAmongItsOwnSources) {
@@ -133,15 +121,15 @@ TEST_P(StoreSuite, AnObjectMayBeAmongItsOwnSources) {
     ASSERT_TRUE(Is(Put("more", more), Code::kOk));
     ASSERT_TRUE(Is(compose("log", {Composing::All("log"), Composing::All("more")}), Code::kOk));
     content += more;
-    EXPECT_TRUE(compose.Is("log", content));
+    EXPECT_TRUE(Holds("log", content));
   }
   ASSERT_TRUE(Is(compose("log", {Composing::Part("log", 50'000, 60'000)}), Code::kOk));
   content = content.substr(50'000, 60'000);
-  EXPECT_TRUE(compose.Is("log", content));
+  EXPECT_TRUE(Holds("log", content));
   EXPECT_TRUE(Run(ReadContent(**before, MakeContext())).value_or("") == first);
   before->reset();
   Reopen();
-  EXPECT_TRUE(compose.Is("log", content));
+  EXPECT_TRUE(Holds("log", content));
 }
 
 TEST_P(StoreSuite, AComposedObjectMayBeFarLargerThanWhatIsStored) {

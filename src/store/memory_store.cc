@@ -20,12 +20,13 @@ namespace forebay::store {
 class MemoryStore::Writer final : public ObjectWriter {
  public:
   Writer(MemoryStore& store, Operation operation, std::string bucket, std::string key, PutOptions options,
-         std::optional<PartTarget> part = std::nullopt)
+         std::optional<PartTarget> part = std::nullopt, std::optional<OverwriteOptions> overwrite = std::nullopt)
       : store_(store),
         operation_(operation),
         bucket_(std::move(bucket)),
         options_(std::move(options)),
-        part_(std::move(part)) {
+        part_(std::move(part)),
+        overwrite_(std::move(overwrite)) {
     version_.info.key = std::move(key);
     version_.info.metadata = options_.metadata;
   }
@@ -69,7 +70,8 @@ class MemoryStore::Writer final : public ObjectWriter {
       base::Buffer piece = data.Slice(at, std::min(kPieceBytes, data.size() - at));
       const uint32_t crc32c = base::Crc32c(piece.view());
       info.crc32c = base::Crc32cCombine(info.crc32c, crc32c, piece.size());
-      version_.pieces.push_back({info.size_bytes + at, std::move(piece), crc32c});
+      const uint64_t length = piece.size();
+      version_.pieces.push_back({info.size_bytes + at, length, std::move(piece), crc32c});
     }
     info.size_bytes = size;
     return {};
@@ -85,6 +87,9 @@ class MemoryStore::Writer final : public ObjectWriter {
     if (part_)
       return store_.operations_.End(
           operation_, store_.StorePart(operation_.tenant, *part_, options_.etag, std::move(version_), &replaced));
+    if (overwrite_)
+      return store_.operations_.End(
+          operation_, store_.Replace(operation_.tenant, bucket_, *overwrite_, std::move(version_), &replaced));
     return store_.operations_.End(operation_,
                                   store_.Publish(operation_.tenant, bucket_, options_, std::move(version_), &replaced));
   }
@@ -94,6 +99,7 @@ class MemoryStore::Writer final : public ObjectWriter {
   const std::string bucket_;
   const PutOptions options_;
   const std::optional<PartTarget> part_;
+  const std::optional<OverwriteOptions> overwrite_;
   Version version_;
   bool committed_ = false;
 };
@@ -109,9 +115,14 @@ class MemoryStore::Reader final : public ObjectReader {
     FB_CO_TRY(CheckDeadline(context, "read"));
     FB_CO_TRY(CheckRead(bucket_, info(), offset, length));
     ReadData data;
-    for (auto piece = First(offset); data.size_bytes < length; ++piece) {
-      const uint64_t skip = offset + data.size_bytes - piece->offset;
-      const uint64_t take = std::min<uint64_t>(piece->buffer.size() - skip, length - data.size_bytes);
+    for (auto piece = First(offset); data.size_bytes < length;) {
+      const uint64_t at = offset + data.size_bytes;
+      uint64_t skip = at - piece->offset;
+      uint64_t take = std::min(piece->length - skip, length - data.size_bytes);
+      if (piece->length > piece->buffer.size()) {
+        skip = 0;
+        take = std::min<uint64_t>(take, piece->buffer.size());
+      }
       if (base::Crc32c(piece->buffer.view()) != piece->crc32c)
         co_return Status::DataLoss("object `{}/{}` is damaged at offset {}: its checksum differs", bucket_,
                                    info().key, piece->offset);
@@ -120,6 +131,7 @@ class MemoryStore::Reader final : public ObjectReader {
       data.crc32c = base::Crc32cCombine(data.crc32c, crc32c, take);
       data.size_bytes += take;
       data.buffers.push_back(std::move(part));
+      if (at + take == piece->offset + piece->length) ++piece;
     }
     co_return data;
   }
@@ -242,19 +254,118 @@ Result<MemoryStore::Version> MemoryStore::Join(TenantId tenant, const std::vecto
     parts.push_back({found->second, range});
   }
   Version joined;
-  for (const auto& [version, range] : parts) {
-    for (const Piece& piece : version->pieces) {
-      const uint64_t begin = std::max(piece.offset, range.offset);
-      const uint64_t end = std::min(piece.offset + piece.buffer.size(), range.offset + range.length);
-      if (begin >= end) continue;
-      base::Buffer bytes = piece.buffer.Slice(begin - piece.offset, end - begin);
-      const uint32_t crc32c = bytes.size() == piece.buffer.size() ? piece.crc32c : base::Crc32c(bytes.view());
-      joined.info.crc32c = base::Crc32cCombine(joined.info.crc32c, crc32c, bytes.size());
-      joined.pieces.push_back({joined.info.size_bytes, std::move(bytes), crc32c});
-      joined.info.size_bytes += end - begin;
-    }
-  }
+  for (const auto& [version, range] : parts) Append(*version, range.offset, range.length, &joined);
   return joined;
+}
+
+void MemoryStore::Append(const Version& from, uint64_t offset, uint64_t length, Version* to) {
+  for (const Piece& piece : from.pieces) {
+    const uint64_t begin = std::max(piece.offset, offset);
+    const uint64_t end = std::min(piece.offset + piece.length, offset + length);
+    if (begin >= end) continue;
+    Piece part{.offset = 0, .length = end - begin, .buffer = piece.buffer, .crc32c = piece.crc32c};
+    if (part.length <= piece.buffer.size()) {
+      const uint64_t skip = piece.length > piece.buffer.size() ? 0 : begin - piece.offset;
+      part.buffer = piece.buffer.Slice(skip, part.length);
+      if (part.length != piece.buffer.size()) part.crc32c = base::Crc32c(part.buffer.view());
+    }
+    Append(std::move(part), to);
+  }
+}
+
+void MemoryStore::Append(Piece piece, Version* to) {
+  piece.offset = to->info.size_bytes;
+  to->info.crc32c = base::Crc32cCombine(to->info.crc32c, piece.crc32c_of_all(), piece.length);
+  to->info.size_bytes += piece.length;
+  to->pieces.push_back(std::move(piece));
+}
+
+Status MemoryStore::AppendZeros(uint64_t length, Version* to) {
+  if (length == 0) return {};
+  if (zeros_.empty()) {
+    FB_ASSIGN(zeros_, arena_.Allocate(kPieceBytes));
+    std::ranges::fill(zeros_.writable(), std::byte{0});
+  }
+  base::Buffer zeros = length < zeros_.size() ? zeros_.Slice(0, length) : zeros_;
+  const uint32_t crc32c = base::Crc32cZeros(zeros.size());
+  Append({.offset = 0, .length = length, .buffer = std::move(zeros), .crc32c = crc32c}, to);
+  return {};
+}
+
+rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::Overwrite(const Context& context, std::string bucket,
+                                                                       std::string key, OverwriteOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "overwrite"));
+  FB_CO_TRY(CheckOverwrite(key, options));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = OverwriteOperation(context, bucket, key, options, operation_time_ms());
+  const auto begin = [&]() -> Result<std::optional<OperationRecord>> {
+    const base::MutexLock lock(mutex_);
+    FB_ASSIGN(std::optional<OperationRecord> earlier, operations_.Begin(operation));
+    if (earlier) {
+      FB_TRY(earlier->refusal);
+      return earlier;
+    }
+    const Status there = FindToChange(context.tenant, bucket, key, options.condition).status();
+    if (!there.ok()) return operations_.End(operation, there);
+    return earlier;
+  };
+  FB_CO_ASSIGN(std::optional<OperationRecord> earlier, begin());
+  const PutOptions put{.size_bytes = options.size_bytes};
+  auto writer = std::make_unique<Writer>(*this, operation, bucket, key, put, std::nullopt, std::move(options));
+  if (!earlier) co_return writer;
+  co_return std::make_unique<ReplayedWriter>(std::move(writer), *std::move(earlier), operation, std::move(bucket),
+                                             std::move(key), put);
+}
+
+Result<MemoryStore::VersionPointer> MemoryStore::FindToChange(TenantId tenant, std::string_view bucket,
+                                                              std::string_view key, const Condition& condition) {
+  FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
+  const auto found = in->objects.find(key);
+  if (found == in->objects.end()) return NoSuchObject(bucket, key);
+  FB_TRY(CheckCondition(condition, found->second->info.etag, bucket, key));
+  return found->second;
+}
+
+Result<ObjectInfo> MemoryStore::Replace(TenantId tenant, std::string_view bucket, const OverwriteOptions& options,
+                                        Version content, VersionPointer* replaced) {
+  FB_ASSIGN(const VersionPointer old, FindToChange(tenant, bucket, content.info.key, options.condition));
+  const uint64_t size = old->info.size_bytes;
+  const uint64_t length = content.info.size_bytes;
+  const uint64_t begin = length == 0 ? size : options.offset.value_or(size);
+  FB_TRY(CheckObjectSize(begin, length));
+  Version whole;
+  whole.info.key = content.info.key;
+  whole.info.metadata = old->info.metadata;
+  Append(*old, 0, std::min(begin, size), &whole);
+  if (begin > size) FB_TRY(AppendZeros(begin - size, &whole));
+  Append(content, 0, length, &whole);
+  if (begin + length < size) Append(*old, begin + length, size - begin - length, &whole);
+  return Publish(tenant, bucket, {.condition = options.condition}, std::move(whole), replaced);
+}
+
+rt::Task<Result<ObjectInfo>> MemoryStore::Truncate(const Context& context, std::string bucket, std::string key,
+                                                   uint64_t size_bytes, Condition condition) {
+  FB_CO_TRY(CheckDeadline(context, "truncate"));
+  FB_CO_TRY(CheckTruncate(key, size_bytes, condition));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = TruncateOperation(context, bucket, key, size_bytes, condition, operation_time_ms());
+  VersionPointer replaced;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return ResultOfPut(*earlier, key, {});
+  co_return operations_.End(operation, Resize(context.tenant, bucket, key, size_bytes, condition, &replaced));
+}
+
+Result<ObjectInfo> MemoryStore::Resize(TenantId tenant, std::string_view bucket, std::string_view key,
+                                       uint64_t size_bytes, const Condition& condition, VersionPointer* replaced) {
+  FB_ASSIGN(const VersionPointer old, FindToChange(tenant, bucket, key, condition));
+  const uint64_t kept = std::min(size_bytes, old->info.size_bytes);
+  Version whole;
+  whole.info.key = old->info.key;
+  whole.info.metadata = old->info.metadata;
+  Append(*old, 0, kept, &whole);
+  FB_TRY(AppendZeros(size_bytes - kept, &whole));
+  return Publish(tenant, bucket, {.condition = condition}, std::move(whole), replaced);
 }
 
 rt::Task<Status> MemoryStore::Rename(const Context& context, std::string bucket, std::string from, std::string to,
@@ -527,7 +638,7 @@ Result<ObjectInfo> MemoryStore::Complete(TenantId tenant, const UploadName& name
     const ObjectInfo& info = sent->second->info;
     FB_TRY(CheckObjectSize(whole.info.size_bytes, info.size_bytes));
     for (const Piece& piece : sent->second->pieces)
-      whole.pieces.push_back({whole.info.size_bytes + piece.offset, piece.buffer, piece.crc32c});
+      whole.pieces.push_back({whole.info.size_bytes + piece.offset, piece.length, piece.buffer, piece.crc32c});
     whole.info.crc32c = base::Crc32cCombine(whole.info.crc32c, info.crc32c, info.size_bytes);
     whole.info.size_bytes += info.size_bytes;
   }

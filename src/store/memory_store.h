@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
@@ -42,6 +43,10 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<std::vector<BucketInfo>>> ListBuckets(const Context& context) override;
   rt::Task<Result<std::unique_ptr<ObjectWriter>>> Put(const Context& context, std::string bucket,
                                                       std::string key, PutOptions options) override;
+  rt::Task<Result<std::unique_ptr<ObjectWriter>>> Overwrite(const Context& context, std::string bucket,
+                                                            std::string key, OverwriteOptions options) override;
+  rt::Task<Result<ObjectInfo>> Truncate(const Context& context, std::string bucket, std::string key,
+                                        uint64_t size_bytes, Condition condition) override;
   rt::Task<Result<ObjectInfo>> Compose(const Context& context, std::string bucket, std::string key,
                                        std::vector<Source> sources, PutOptions options) override;
   rt::Task<Status> Rename(const Context& context, std::string bucket, std::string from, std::string to,
@@ -81,8 +86,11 @@ class MemoryStore final : public ObjectStore {
 
   struct Piece {
     uint64_t offset;
+    uint64_t length;  // when it is more than the buffer's, they are zeros, as that is
     base::Buffer buffer;
-    uint32_t crc32c;
+    uint32_t crc32c;  // of the buffer
+
+    uint32_t crc32c_of_all() const { return length == buffer.size() ? crc32c : base::Crc32cZeros(length); }
   };
   struct Version {
     ObjectInfo info;
@@ -136,6 +144,17 @@ class MemoryStore final : public ObjectStore {
   /// `ended` takes the upload, whose parts count no more.
   Status EndUpload(TenantId tenant, const UploadName& name, Upload* ended) FB_REQUIRES(mutex_);
 
+  /// The object with `content` in the place that the options say. Of no content nothing becomes of it but a new version.
+  Result<ObjectInfo> Replace(TenantId tenant, std::string_view bucket, const OverwriteOptions& options, Version content,
+                             VersionPointer* replaced) FB_REQUIRES(mutex_);
+  Result<ObjectInfo> Resize(TenantId tenant, std::string_view bucket, std::string_view key, uint64_t size_bytes,
+                            const Condition& condition, VersionPointer* replaced) FB_REQUIRES(mutex_);
+  Result<VersionPointer> FindToChange(TenantId tenant, std::string_view bucket, std::string_view key,
+                                      const Condition& condition) FB_REQUIRES(mutex_);
+  static void Append(const Version& from, uint64_t offset, uint64_t length, Version* to);
+  static void Append(Piece piece, Version* to);
+  Status AppendZeros(uint64_t length, Version* to) FB_REQUIRES(mutex_);
+
   /// A version of what the sources say, not yet published.
   Result<Version> Join(TenantId tenant, const std::vector<Source>& sources) FB_REQUIRES(mutex_);
   Status Move(TenantId tenant, std::string_view bucket, const std::string& from, const std::string& to,
@@ -157,6 +176,7 @@ class MemoryStore final : public ObjectStore {
   std::map<std::string, Bucket, std::less<>> buckets_ FB_GUARDED_BY(mutex_);
   std::map<TenantId, TenantUsage> tenants_ FB_GUARDED_BY(mutex_);
   uint64_t last_version_ FB_GUARDED_BY(mutex_) = 0;
+  base::Buffer zeros_ FB_GUARDED_BY(mutex_);  // once they are needed; shared by all that is zero
 };
 
 }  // namespace forebay::store

@@ -49,7 +49,7 @@ class ModelRun {
   }
 
   void Step() {
-    const uint64_t dice = Below(400);
+    const uint64_t dice = Below(470);
     if (dice == 0) return Reopen();
     if (dice < 110) return PutOne();
     if (dice < 140) return AbandonOne();
@@ -61,6 +61,8 @@ class ModelRun {
     if (dice < 370) return ComposeOne();
     if (dice < 385) return RenameOne();
     if (dice < 388) return RenameSome();
+    if (dice < 440) return OverwriteOne();
+    if (dice < 455) return TruncateOne();
     return StatOne();
   }
 
@@ -106,6 +108,12 @@ class ModelRun {
     }
   }
 
+  /// Of a change of an object that must be there.
+  Condition ChangeCondition(const std::string& key) {
+    Condition condition = AnyCondition(key);
+    return condition.kind == Condition::Kind::kIfAbsent ? Condition::None() : condition;
+  }
+
   void PutOne() {
     const std::string key = AnyKey();
     PutOptions options{.condition = AnyCondition(key)};
@@ -146,6 +154,52 @@ class ModelRun {
     EXPECT_EQ(composed->crc32c, base::Crc32c(AsBytes(object.content)));
     object.etag = composed->etag;
     objects_[key] = std::move(object);
+  }
+
+  void OverwriteOne() {
+    const std::string key = AnyKey();
+    const ModelObject* object = Find(key);
+    const size_t size = object == nullptr ? 0 : object->content.size();
+    OverwriteOptions options{.condition = ChangeCondition(key)};
+    if (Below(4) != 0) options.offset = Below(3) == 0 ? size + Below(10'000) : Below(size + 1);
+    const std::string bytes = AnyContent();
+    if (size + bytes.size() > kMaxComposedBytes) return;
+    if (Below(2) == 0) options.size_bytes = bytes.size();
+    const uint64_t at = options.offset.value_or(size);
+    const Code expected = object == nullptr ? Code::kNotFound : ExpectedCode(options.condition, object);
+    const auto overwrite = [&]() -> rt::Task<Result<ObjectInfo>> {
+      const Context context = suite_.MakeContext();
+      FB_CO_ASSIGN(const std::unique_ptr<ObjectWriter> writer,
+                   co_await suite_.store().Overwrite(context, StoreSuite::kBucket, key, options));
+      FB_CO_TRY(co_await WriteContent(*writer, context, bytes, 4096 << Below(7)));
+      co_return co_await writer->Commit(context, base::Crc32c(AsBytes(bytes)));
+    };
+    const Result<ObjectInfo> changed = suite_.Run(overwrite());
+    ASSERT_TRUE(Is(changed, expected)) << key;
+    if (!changed.ok()) return;
+    std::string& content = objects_[key].content;
+    if (!bytes.empty()) {
+      if (content.size() < at + bytes.size()) content.resize(at + bytes.size(), '\0');
+      content.replace(at, bytes.size(), bytes);
+    }
+    EXPECT_EQ(changed->crc32c, base::Crc32c(AsBytes(content))) << key << ": " << bytes.size() << " at " << at;
+    objects_[key].etag = changed->etag;
+  }
+
+  void TruncateOne() {
+    const std::string key = AnyKey();
+    const ModelObject* object = Find(key);
+    const size_t size = Below(object == nullptr ? 100 : object->content.size() + 20'000);
+    const Condition condition = ChangeCondition(key);
+    const Code expected = object == nullptr ? Code::kNotFound : ExpectedCode(condition, object);
+    const Context context = suite_.MakeContext();
+    const Result<ObjectInfo> changed =
+        suite_.Run(suite_.store().Truncate(context, StoreSuite::kBucket, key, size, condition));
+    ASSERT_TRUE(Is(changed, expected)) << key;
+    if (!changed.ok()) return;
+    objects_[key].content.resize(size, '\0');
+    EXPECT_EQ(changed->crc32c, base::Crc32c(AsBytes(objects_[key].content))) << key << " to " << size;
+    objects_[key].etag = changed->etag;
   }
 
   void RenameOne() {

@@ -31,8 +31,8 @@ namespace forebay::store {
 constexpr std::string_view kSystemBucket = "_forebay";
 
 
-// Operations. Of the changes (a put's or part's Commit, Compose, Rename, RenamePrefix, Delete, CreateBucket,
-// DeleteBucket, CreateUpload, CopyPart, CompleteUpload, AbortUpload) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
+// Operations. Of the changes (a put's, overwrite's or part's Commit, Truncate, Compose, Rename, RenamePrefix, Delete,
+// CreateBucket, DeleteBucket, CreateUpload, CopyPart, CompleteUpload, AbortUpload) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
 // is kept for kOperationRetention (operations.h), over restarts. All others get that result, those that came
 // while the first was on its way too. A result is success, or the refusal NotFound, AlreadyExists or
 // FailedPrecondition by the state of the store; every other error leaves nothing, and a retry acts.
@@ -90,6 +90,13 @@ struct PutOptions {
   std::optional<uint64_t> size_bytes{};  // when known: lets the store choose extents; Commit refuses another size
   UserMetadata metadata{};
   std::string etag{};                    // chosen by a frontend whose protocol fixes it; empty = the store's own
+};
+
+/// Which bytes of an object are replaced.
+struct OverwriteOptions {
+  Condition condition{};               // none or if-match; evaluated at Commit
+  std::optional<uint64_t> offset{};    // empty: append, behind the end as it is at Commit
+  std::optional<uint64_t> size_bytes{};  // of the content, when known; Commit refuses another size
 };
 
 /// One put in progress. Nothing is visible before Commit; destroying it without Commit leaves nothing behind.
@@ -258,6 +265,19 @@ class ObjectStore {
   /// of Commit.
   virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> Put(const Context& context, std::string bucket,
                                                               std::string key, PutOptions options) = 0;
+  /// Replaces a run of an object's bytes, as many as are written; an object that ends before the run's end grows, and
+  /// bytes that nobody wrote are zero. All at one moment: readers have the old version or the new one, which has
+  /// another etag, the object's whole checksum and the same metadata. Other overwrites of the same object may take
+  /// place meanwhile, and none is lost; of two that touch the same bytes the later one counts. Commit compares the
+  /// checksum of what was written, and gives the object; the metadata of a result that is repeated by its operation id is
+  /// empty. NotFound; InvalidArgument for more than kMaxObjectBytes; Aborted when others change the same bytes
+  /// again and again; DataLoss when bytes around the run, which are needed, are damaged; otherwise as Put.
+  virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> Overwrite(const Context& context, std::string bucket,
+                                                                    std::string key, OverwriteOptions options) = 0;
+  /// Cuts an object off at `size_bytes`, or makes it so long, with zeros that take no space of a device but count towards
+  /// the quota. Else as Overwrite.
+  virtual rt::Task<Result<ObjectInfo>> Truncate(const Context& context, std::string bucket, std::string key,
+                                                uint64_t size_bytes, Condition condition) = 0;
   /// Publishes an object whose content is that of the sources, one after the other, all as of one moment: a copy
   /// (one source), a concatenation (several), a snapshot, an object with more or less at its end (it may be among
   /// its own sources). Content is not copied but shared, until the last object that refers to it is gone; short runs

@@ -100,6 +100,19 @@ Result<Operation> CommitOperation(Operation begun, const Context& context, uint6
   return begun;
 }
 
+Operation OverwriteOperation(const Context& context, std::string_view bucket, std::string_view key,
+                             const OverwriteOptions& options, uint64_t now_ms) {
+  Fingerprint fingerprint;
+  fingerprint.Add(bucket).Add(key).Add(options.condition).AddNumber(options.offset.value_or(UINT64_MAX));
+  return Make(context, OperationKind::kOverwrite, fingerprint, now_ms);
+}
+
+Operation TruncateOperation(const Context& context, std::string_view bucket, std::string_view key,
+                            uint64_t size_bytes, const Condition& condition, uint64_t now_ms) {
+  return Make(context, OperationKind::kTruncate, Fingerprint().Add(bucket).Add(key).Add(condition).AddNumber(size_bytes),
+              now_ms);
+}
+
 Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
                           const Condition& condition, uint64_t now_ms) {
   return Make(context, OperationKind::kDelete, Fingerprint().Add(bucket).Add(key).Add(condition), now_ms);
@@ -176,7 +189,12 @@ OperationRecord RecordOf(const Operation& operation, const Status& outcome, cons
                          .content = operation.content,
                          .refusal = outcome.ok() ? Status() : Status(outcome.code(), Cut(outcome.message()))};
   if (stored == nullptr) return record;
-  record.content = Content{.size_bytes = stored->size_bytes, .crc32c = stored->crc32c};
+  const Content object{.size_bytes = stored->size_bytes, .crc32c = stored->crc32c};
+  if (operation.kind == OperationKind::kOverwrite) {
+    record.object = object;
+  } else {
+    record.content = object;
+  }
   record.version = stored->version;
   record.modified_ns = stored->modified.time_since_epoch().count();
   record.etag = stored->etag;
@@ -220,10 +238,14 @@ Status TooManyOperations(uint64_t count) {
       count, std::chrono::duration_cast<std::chrono::minutes>(kOperationRetention).count());
 }
 
+Content ObjectOf(const OperationRecord& record) {
+  return record.kind == OperationKind::kOverwrite ? record.object : record.content.value_or(Content{});
+}
+
 Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key,
                                const UserMetadata& metadata) {
   FB_TRY(record.refusal);
-  const Content content = record.content.value_or(Content{});
+  const Content content = ObjectOf(record);
   return ObjectInfo{.key = std::string(key),
                     .version = record.version,
                     .size_bytes = content.size_bytes,

@@ -38,8 +38,10 @@ enum class OperationKind : uint8_t {
   kCopyPart = 10,
   kCompleteUpload = 11,
   kAbortUpload = 12,
+  kOverwrite = 13,
+  kTruncate = 14,
 };
-constexpr OperationKind kLastOperationKind = OperationKind::kAbortUpload;
+constexpr OperationKind kLastOperationKind = OperationKind::kTruncate;
 
 /// Whether one that took place gave more than ok, which its record keeps.
 constexpr bool HasResult(OperationKind kind) {
@@ -51,6 +53,8 @@ constexpr bool HasResult(OperationKind kind) {
     case OperationKind::kPutPart:
     case OperationKind::kCopyPart:
     case OperationKind::kCompleteUpload:
+    case OperationKind::kOverwrite:
+    case OperationKind::kTruncate:
       return true;
     default:
       return false;
@@ -71,7 +75,7 @@ struct Operation {
   TenantId tenant = TenantId::kNone;
   OperationKind kind = OperationKind::kPut;
   uint32_t fingerprint = 0;
-  std::optional<Content> content;  // of a put, once it is known
+  std::optional<Content> content;  // of a put or overwrite, once it is known
   uint64_t asked_ms = 0;           // the store's time when it was asked for
 };
 
@@ -86,6 +90,7 @@ struct OperationRecord {
   uint64_t version = 0;  // of a rename of a prefix: how many objects; of an upload that was begun: its id; of a part: 0
   int64_t modified_ns = 0;
   std::string etag;
+  Content object;  // what the object has since an overwrite; `content` is what was written
   friend bool operator==(const OperationRecord&, const OperationRecord&) = default;
 };
 
@@ -109,6 +114,10 @@ Operation PutOperation(const Context& context, std::string_view bucket, std::str
                        const PutOptions& options, uint64_t now_ms);
 /// The operation of a put at its commit: `begun`, or, when that has no id, what the commit's context brings.
 Result<Operation> CommitOperation(Operation begun, const Context& context, uint64_t now_ms);
+Operation OverwriteOperation(const Context& context, std::string_view bucket, std::string_view key,
+                             const OverwriteOptions& options, uint64_t now_ms);
+Operation TruncateOperation(const Context& context, std::string_view bucket, std::string_view key,
+                            uint64_t size_bytes, const Condition& condition, uint64_t now_ms);
 Operation DeleteOperation(const Context& context, std::string_view bucket, std::string_view key,
                           const Condition& condition, uint64_t now_ms);
 Operation ComposeOperation(const Context& context, std::string_view bucket, std::string_view key,
@@ -152,7 +161,9 @@ bool IsOver(const OperationId& id, const OperationRecord& record, uint64_t now_m
 /// ResourceExhausted: `count` records are as many as the store keeps.
 Status TooManyOperations(uint64_t count);
 
-/// The result of a put, or of a compose, that has a record.
+/// The content of the object that a record tells of; 0 bytes when it took no place.
+Content ObjectOf(const OperationRecord& record);
+/// The result of a put, or of another change that gives an object, that has a record.
 Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key,
                                const UserMetadata& metadata);
 

@@ -152,6 +152,19 @@ Result<ObjectInfo> StoreSuite::Commit(ObjectWriter& writer, std::optional<uint32
   return Run(writer.Commit(context, crc32c));
 }
 
+testing::AssertionResult StoreSuite::Holds(const std::string& key, const std::string& content) {
+  const Result<ObjectInfo> info = Stat(key);
+  if (!info.ok()) return testing::AssertionFailure() << key << ": " << info.status().ToString();
+  if (info->size_bytes != content.size())
+    return testing::AssertionFailure() << key << " has " << info->size_bytes << " bytes, not " << content.size();
+  if (info->crc32c != base::Crc32c(AsBytes(content))) return testing::AssertionFailure() << key << ": checksum";
+  const Result<std::string> got = Get(key);
+  if (!got.ok()) return testing::AssertionFailure() << key << ": " << got.status().ToString();
+  if (*got == content) return testing::AssertionSuccess();
+  const auto differs = std::ranges::mismatch(*got, content).in1 - got->begin();
+  return testing::AssertionFailure() << key << " has other content from byte " << differs << " on";
+}
+
 std::vector<std::string> StoreSuite::ListAll(ListOptions options) {
   std::vector<std::string> all;
   for (int pages = 0; pages < 10'000; ++pages) {

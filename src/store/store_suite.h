@@ -121,6 +121,8 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
   Result<std::string> Read(ObjectReader& reader, uint64_t offset, uint64_t length) {
     return Run(ReadRange(reader, MakeContext(), offset, length));
   }
+  /// Whether the object is exactly `content`, by every way of looking.
+  testing::AssertionResult Holds(const std::string& key, const std::string& content);
   /// All entries, page by page of `options.limit`; checks the order and the size of each page.
   std::vector<std::string> ListAll(ListOptions options);
 

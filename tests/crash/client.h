@@ -30,11 +30,15 @@ enum class Way : uint8_t {
   kParts,    // an upload of up to three parts
   kRename,   // a put under `temporary`, which is renamed
   kCompose,  // a put under `temporary`, of which it is a copy
+  kOverwrites,  // zeros under `temporary`, which are overwritten range by range and renamed
 };
+constexpr size_t kWays = 5;
 /// As PutObject. What stays of the way when that ends early is an upload, or an object under `temporary`.
 rt::Task<Result<store::ObjectInfo>> StoreObject(Lab& lab, Way way, std::string temporary, std::string key,
                                                 std::string content, store::PutOptions options,
                                                 std::optional<uint32_t> crc32c, bool* committing);
+/// The metadata entry of an object that comes by overwrites.
+constexpr const char* kOverwritesName = "overwrites";
 /// Where the names of all temporary objects begin.
 constexpr const char* kTemporaryPrefix = "temporary/";
 /// Gives up the uploads that are in progress.

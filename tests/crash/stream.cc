@@ -98,7 +98,7 @@ class Writer {
     const uint32_t crc32c = base::Crc32c(AsBytes(content));
     const std::optional<uint32_t> checked = random_.Below(2) == 0 ? std::optional(crc32c) : std::nullopt;
     // Small content in parts would need room that the same content elsewhere does not.
-    Way way = random_.Below(2) == 0 ? Way::kPut : static_cast<Way>(random_.Below(4));
+    Way way = random_.Below(2) == 0 ? Way::kPut : static_cast<Way>(random_.Below(kWays));
     if (way == Way::kParts && size <= 1024) way = Way::kPut;
     bool committing = false;
     const Result<store::ObjectInfo> info =

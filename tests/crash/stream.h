@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stream: several writers at once, each with a few keys of its own and a few that all share. They put (small and large,
-// with and without conditions, announced and not, at once, in parts, by a rename or as a copy), overwrite, delete, read, and give puts up half way, until they have done
+// with and without conditions, announced and not, at once, in parts, by a rename, as a copy or by overwrites), overwrite, delete, read, and give puts up half way, until they have done
 // their number or the power is gone. On its own keys a writer knows what each answer must be.
 // Belongs to one thread.
 #pragma once
