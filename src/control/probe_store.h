@@ -138,6 +138,26 @@ class ProbeStore final : public store::ObjectStore {
                                               uint32_t start_after, uint32_t limit) override {
     return inner_.ListParts(context, std::move(upload), start_after, limit);
   }
+  rt::Task<Status> UpdateBucket(const store::Context& context, std::string name,
+                                store::BucketSettings settings) override {
+    return inner_.UpdateBucket(context, std::move(name), settings);
+  }
+  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenVersion(const store::Context& context, std::string bucket,
+                                                                     std::string key, uint64_t version) override {
+    return inner_.OpenVersion(context, std::move(bucket), std::move(key), version);
+  }
+  rt::Task<Result<store::VersionInfo>> StatVersion(const store::Context& context, std::string bucket, std::string key,
+                                                   uint64_t version) override {
+    return inner_.StatVersion(context, std::move(bucket), std::move(key), version);
+  }
+  rt::Task<Result<store::VersionPage>> ListVersions(const store::Context& context, std::string bucket,
+                                                    store::VersionListOptions options) override {
+    return inner_.ListVersions(context, std::move(bucket), std::move(options));
+  }
+  rt::Task<Status> DeleteVersion(const store::Context& context, std::string bucket, std::string key,
+                                 uint64_t version) override {
+    return inner_.DeleteVersion(context, std::move(bucket), std::move(key), version);
+  }
   rt::Task<Result<store::UploadPage>> ListUploads(const store::Context& context, std::string bucket,
                                                   store::UploadListOptions options) override {
     return inner_.ListUploads(context, std::move(bucket), std::move(options));

@@ -47,6 +47,11 @@ class BucketTable {
     const auto found = buckets_.find(name);
     return found == buckets_.end() ? TenantId::kNone : found->second.info.owner;
   }
+  store::Versioning VersioningOf(std::string_view name) const {
+    base::MutexLock lock(mutex_);
+    const auto found = buckets_.find(name);
+    return found == buckets_.end() ? store::Versioning::kOff : found->second.info.versioning;
+  }
   /// Those that `tenant` is shown, ascending by name.
   std::vector<store::BucketInfo> List(TenantId tenant) const {
     base::MutexLock lock(mutex_);

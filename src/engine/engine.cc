@@ -209,6 +209,18 @@ rt::Task<Status> Engine::DeleteBucket(const store::Context& context, std::string
       id.ok() ? MakeDeleteBucket(*core_, context.tenant, std::move(name)) : MakeRefusal(id.error()));
 }
 
+rt::Task<Status> Engine::UpdateBucket(const store::Context& context, std::string name, store::BucketSettings settings) {
+  FB_CO_TRY(store::CheckDeadline(context, "update bucket"));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::UpdateBucketOperation(context, name, settings, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, name);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  co_return co_await CommitOnce(
+      *core_, context, operation,
+      id.ok() ? MakeUpdateBucket(*core_, context.tenant, std::move(name), settings) : MakeRefusal(id.error()));
+}
+
 rt::Task<Result<store::BucketInfo>> Engine::GetBucket(const store::Context& context, std::string name) {
   FB_CO_TRY(store::CheckDeadline(context, "get bucket"));
   FB_CO_TRY(store::CheckBucketName(context.tenant, name));
@@ -236,7 +248,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store:
   if (*state == nullptr) co_return store::NoSuchObject(bucket, key);
   FB_CO_TRY(store::CheckCondition(condition, (*state)->info.etag, bucket, key));
   auto version =
-      std::make_shared<const OpenVersion>(*core_, std::move(bucket), *std::move(state), std::move(guard));
+      std::make_shared<const engine::OpenVersion>(*core_, std::move(bucket), *std::move(state), std::move(guard));
   co_return std::make_unique<Reader>(std::move(version));
 }
 
@@ -263,10 +275,12 @@ rt::Task<Status> Engine::CheckPutQuota(const store::Context& context, const std:
   const store::TenantUsage usage = core.commits->tenants().Of(owner);
   store::UsageChange change = store::UsageChange::Put(size_bytes);
   if (store::CheckQuota(owner, usage, change).ok()) co_return Status();
+  if (core.buckets.VersioningOf(bucket_name) == store::Versioning::kSuspended) co_return Status();  // Commit knows
   FB_CO_ASSIGN(const std::optional<NewestVersion> newest,
                co_await rt::Offload(context.reactor, *core.pool,
                                     [&core, bucket, key] { return FindNewest(*core.meta, bucket, key); }));
-  if (newest) change.Remove(newest->record.size_bytes);
+  if (newest && core.buckets.VersioningOf(bucket_name) == store::Versioning::kOff)
+    change.Remove(newest->record.size_bytes);
   co_return store::CheckQuota(owner, usage, change);
 }
 
@@ -324,6 +338,8 @@ rt::Task<Result<uint64_t>> Engine::CheckChange(const store::Context& context, co
                                                const std::string& key, const store::Condition& condition) {
   FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   FB_CO_TRY(core_->health());
+  if (core_->buckets.VersioningOf(bucket) != store::Versioning::kOff)
+    co_return store::KeepsVersions(bucket, "changed by a part");
   FB_CO_ASSIGN(const store::ObjectInfo info, co_await Stat(context, bucket, key));
   FB_CO_TRY(store::CheckCondition(condition, info.etag, bucket, key));
   co_return id;
@@ -450,6 +466,68 @@ rt::Task<Status> Engine::Delete(const store::Context& context, std::string bucke
       *core_, context, operation,
       id.ok() ? MakeDelete(*core_, std::move(bucket), *id, std::move(key), std::move(condition))
               : MakeRefusal(id.error()));
+}
+
+// ---- versions ----
+
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::OpenVersion(const store::Context& context,
+                                                                           std::string bucket, std::string key,
+                                                                           uint64_t version) {
+  FB_CO_TRY(store::CheckDeadline(context, "open"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  EpochSet::Guard guard = core_->epochs.Enter();  // before the lookup: what it finds stays readable
+  ObjectStatePtr state = core_->cache.Lookup(id, key).state;
+  if (state == nullptr || state->info.version != version) {
+    Core& core = *core_;
+    Result<ObjectStatePtr> loaded = co_await rt::Offload(context.reactor, *core.pool, [&core, id, key, version] {
+      return LoadVersion(*core.meta, core.devices, id, key, version);
+    });
+    if (!loaded.ok()) co_return loaded.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
+    state = *std::move(loaded);
+  }
+  if (state == nullptr) co_return store::NoSuchVersion(bucket, key, version);
+  co_return std::make_unique<Reader>(
+      std::make_shared<const engine::OpenVersion>(*core_, std::move(bucket), std::move(state), std::move(guard)));
+}
+
+rt::Task<Result<store::VersionInfo>> Engine::StatVersion(const store::Context& context, std::string bucket,
+                                                         std::string key, uint64_t version) {
+  FB_CO_TRY(store::CheckDeadline(context, "stat"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  Core& core = *core_;
+  FB_CO_ASSIGN(std::optional<store::VersionInfo> found,
+               co_await rt::Offload(context.reactor, *core.pool, [&core, id, key, version] {
+                 return engine::StatVersion(*core.meta, id, key, version);
+               }));
+  if (!found) co_return store::NoSuchVersion(bucket, key, version);
+  co_return *std::move(found);
+}
+
+rt::Task<Result<store::VersionPage>> Engine::ListVersions(const store::Context& context, std::string bucket,
+                                                          store::VersionListOptions options) {
+  FB_CO_TRY(store::CheckDeadline(context, "list versions"));
+  FB_CO_TRY(store::CheckVersionList(options));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  Core& core = *core_;
+  co_return co_await rt::Offload(context.reactor, *core.pool, [&core, id, options = std::move(options)] {
+    return engine::ListVersions(*core.meta, id, options);
+  });
+}
+
+rt::Task<Status> Engine::DeleteVersion(const store::Context& context, std::string bucket, std::string key,
+                                       uint64_t version) {
+  FB_CO_TRY(store::CheckDeadline(context, "delete version"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation = store::DeleteVersionOperation(context, bucket, key, version, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  co_return co_await CommitOnce(
+      *core_, context, operation,
+      id.ok() ? MakeDeleteVersion(*core_, std::move(bucket), *id, std::move(key), version) : MakeRefusal(id.error()));
 }
 
 // ---- uploads ----

@@ -65,6 +65,8 @@ class Engine final : public store::ObjectStore {
   rt::Task<void> Drain(rt::Reactor& reactor);
 
   rt::Task<Status> CreateBucket(const store::Context& context, store::BucketInfo bucket) override;
+  rt::Task<Status> UpdateBucket(const store::Context& context, std::string name,
+                                store::BucketSettings settings) override;
   rt::Task<Status> DeleteBucket(const store::Context& context, std::string name) override;
   rt::Task<Result<store::BucketInfo>> GetBucket(const store::Context& context, std::string name) override;
   rt::Task<Result<std::vector<store::BucketInfo>>> ListBuckets(const store::Context& context) override;
@@ -92,6 +94,14 @@ class Engine final : public store::ObjectStore {
   rt::Task<Status> Delete(const store::Context& context, std::string bucket, std::string key,
                           store::Condition condition) override;
 
+  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenVersion(const store::Context& context, std::string bucket,
+                                                                     std::string key, uint64_t version) override;
+  rt::Task<Result<store::VersionInfo>> StatVersion(const store::Context& context, std::string bucket, std::string key,
+                                                   uint64_t version) override;
+  rt::Task<Result<store::VersionPage>> ListVersions(const store::Context& context, std::string bucket,
+                                                    store::VersionListOptions options) override;
+  rt::Task<Status> DeleteVersion(const store::Context& context, std::string bucket, std::string key,
+                                 uint64_t version) override;
   rt::Task<Result<store::UploadInfo>> CreateUpload(const store::Context& context, std::string bucket, std::string key,
                                                    store::UserMetadata metadata) override;
   rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> PutPart(const store::Context& context,

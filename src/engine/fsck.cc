@@ -103,6 +103,7 @@ class Checker {
   TenantUsages usages_;                              // as counted here, without quotas
   std::vector<Extent> extents_;                      // ascending by id
   std::vector<uint64_t> inline_contents_;            // of objects
+  std::pair<uint64_t, std::string> last_null_;       // bucket and key of the null version that was looked at last
   std::map<uint64_t, std::pair<uint64_t, std::string>> uploads_;  // bucket and key, by id
   std::unordered_map<uint64_t, uint64_t> segments_;  // of segmented contents
   std::map<std::pair<uint32_t, uint32_t>, GroupBitmap>
@@ -238,7 +239,13 @@ Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
     Error("object `{}`: {}", name, version.error().message());
     return {};
   }
+  if (!version->record.kept) {
+    const std::pair of(key->bucket, std::string(key->key));
+    if (of == last_null_) Error("object `{}` has more than one null version; an older one is {}", name, key->version);
+    last_null_ = of;
+  }
   CountObject(key->bucket, version->record.size_bytes);
+  if (version->record.delete_marker) return {};
   if (version->record.storage == Storage::kInline) return CheckInline(name, *version);
   const Result<std::vector<Piece>> pieces = PiecesOf(*version);
   if (pieces.ok()) {

@@ -29,7 +29,7 @@ struct FsckReport {
   std::vector<std::string> errors;
   uint64_t error_count = 0;
   uint64_t buckets = 0;  // without the server's own and what is in it
-  uint64_t objects = 0;  // current versions
+  uint64_t objects = 0;  // versions, with delete markers
   uint64_t object_bytes = 0;
   uint64_t uploads = 0;     // in progress
   uint64_t operations = 0;  // whose results are kept

@@ -69,6 +69,16 @@ TEST_F(FsckTest, TheServersOwnRecordsAreCheckedAndNotCounted) {
   EXPECT_EQ(Errors(), "object `_forebay/tenant/3` has no content: its row is missing\n");
 }
 
+TEST_F(FsckTest, FindsASecondNullVersion) {
+  const auto [key, value] = FirstRow(Family::kObjects);
+  const ObjectKey name = *DecodeObjectKey(key);
+  ObjectRecord marker;
+  marker.delete_marker = true;
+  const std::string older = EncodeObjectKey(name.bucket, name.key, name.version - 1);
+  Set(Family::kObjects, older, EncodeObject(older, marker));
+  EXPECT_NE(Errors().find("has more than one null version"), std::string::npos) << Errors();
+}
+
 TEST_F(FsckTest, FindsAUnitThatNothingUses) {
   const auto [key, value] = FirstRow(Family::kGroups);
   GroupBitmap bitmap = *DecodeGroup(key, value);

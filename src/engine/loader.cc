@@ -52,7 +52,8 @@ Status LoadExtentRows(Meta& meta, const Devices& devices, const std::vector<Piec
   return {};
 }
 
-Status LoadInline(meta::MetaStore& meta, const NewestVersion& newest, ObjectState& state) {
+template <typename Meta>
+Status LoadInline(Meta& meta, const NewestVersion& newest, ObjectState& state) {
   FB_ASSIGN(state.inline_content,
             GetRow(meta, meta::Family::kInline, NumberKey(newest.record.content), "its content"));
   if (state.inline_content.size() != newest.record.size_bytes ||
@@ -75,24 +76,32 @@ Result<ObjectStatePtr> Resolve(meta::MetaStore& meta, const Devices& devices, ui
   return state;
 }
 
-/// A version whose map has many rows, some of which other changes may replace at any time: read as of one moment.
-/// Null when the object is gone, or became a small one.
-Result<ObjectStatePtr> ResolveSegmented(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
-                                        const std::string& key) {
-  const std::unique_ptr<meta::Snapshot> moment = meta.TakeSnapshot();
-  FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(*moment, bucket, key));
-  if (!newest || newest->record.storage != Storage::kSegmented) return ObjectStatePtr();
-  std::shared_ptr<ObjectState> state = StateOf(bucket, key, *newest);
+/// Any version, whose rows other changes may replace or take away meanwhile: read as of one moment.
+Result<ObjectStatePtr> ResolveAsOf(meta::Snapshot& moment, const Devices& devices, uint64_t bucket,
+                                   const std::string& key, const NewestVersion& version) {
+  std::shared_ptr<ObjectState> state = StateOf(bucket, key, version);
   const auto load = [&]() -> Status {
-    FB_ASSIGN(const std::vector<Piece> pieces,
-              LoadSegments(*moment, *newest, 0, SegmentCount(newest->record.size_bytes) - 1));
-    FB_TRY(LoadExtents(*moment, devices, pieces, *state));
+    if (version.record.storage == Storage::kInline) return LoadInline(moment, version, *state);
+    std::vector<Piece> pieces = version.record.pieces;
+    if (version.record.storage == Storage::kSegmented) {
+      FB_ASSIGN(pieces, LoadSegments(moment, version, 0, SegmentCount(version.record.size_bytes) - 1));
+    }
+    FB_TRY(LoadExtents(moment, devices, pieces, *state));
     return MapPieces(*state, 0, pieces);
   };
   const Status loaded = load();
   if (loaded.code() == Code::kNotFound) return Damaged(key, loaded);
   FB_TRY(loaded);
   return state;
+}
+
+/// A version whose map has many rows. Null when the object is gone meanwhile, or became a small one.
+Result<ObjectStatePtr> ResolveSegmented(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                                        const std::string& key) {
+  const std::unique_ptr<meta::Snapshot> moment = meta.TakeSnapshot();
+  FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(*moment, bucket, key));
+  if (!newest || newest->record.storage != Storage::kSegmented) return ObjectStatePtr();
+  return ResolveAsOf(*moment, devices, bucket, key, *newest);
 }
 
 /// Walks the keys of a bucket, newest versions only, delete markers left out.
@@ -224,6 +233,71 @@ Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices,
   }
   return Status::Aborted("object `{}` was replaced {} times while it was being opened: try again", key,
                          kLoadAttempts);
+}
+
+Result<ObjectStatePtr> LoadVersion(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                                   const std::string& key, uint64_t version) {
+  const std::unique_ptr<meta::Snapshot> moment = meta.TakeSnapshot();
+  const std::string row_key = EncodeObjectKey(bucket, key, version);
+  FB_ASSIGN(const std::optional<std::string> row, moment->Get(meta::Family::kObjects, row_key));
+  if (!row) return ObjectStatePtr();
+  FB_ASSIGN(const NewestVersion found, DecodeVersion(row_key, *row));
+  if (found.record.delete_marker) return ObjectStatePtr();
+  return ResolveAsOf(*moment, devices, bucket, key, found);
+}
+
+namespace {
+
+store::VersionInfo Describe(std::string_view key, const NewestVersion& version, bool latest) {
+  return {.object = InfoOf(key, version.version, version.record),
+          .latest = latest,
+          .delete_marker = version.record.delete_marker,
+          .null_version = !version.record.kept};
+}
+
+}  // namespace
+
+Result<std::optional<store::VersionInfo>> StatVersion(meta::MetaStore& meta, uint64_t bucket, const std::string& key,
+                                                      uint64_t version) {
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, EndOfVersions(bucket, key));
+  scan->Seek(FirstVersion(bucket, key));
+  if (!scan->Valid()) {
+    FB_TRY(scan->status());
+    return std::optional<store::VersionInfo>();
+  }
+  const std::string newest(scan->key());
+  const std::string row_key = EncodeObjectKey(bucket, key, version);
+  scan->Seek(row_key);
+  FB_TRY(scan->status());
+  if (!scan->Valid() || scan->key() != row_key) return std::optional<store::VersionInfo>();
+  FB_ASSIGN(const NewestVersion found, DecodeVersion(scan->key(), scan->value()));
+  return std::optional(Describe(key, found, newest == row_key));
+}
+
+Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
+                                        const store::VersionListOptions& options) {
+  const std::string prefix = BucketPrefix(bucket) + options.prefix;
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, PrefixEnd(prefix));
+  const std::string after = EncodeObjectKey(bucket, options.after_key, options.after_version);
+  // The newest of a key that the page begins in the middle of is on an earlier page.
+  std::string key = options.after_version == 0 ? std::string() : options.after_key;
+  if (options.after_key.empty() || after < prefix) {
+    scan->Seek(prefix);
+    key.clear();
+  } else {
+    scan->Seek(after + '\0');
+  }
+  store::VersionPage page;
+  for (; scan->Valid(); scan->Next()) {
+    page.truncated = page.versions.size() == options.limit;
+    if (page.truncated) break;
+    FB_ASSIGN(const ObjectKey name, DecodeObjectKey(scan->key()));
+    FB_ASSIGN(const NewestVersion version, DecodeVersion(scan->key(), scan->value()));
+    page.versions.push_back(Describe(name.key, version, name.key != key));
+    key = name.key;
+  }
+  FB_TRY(scan->status());
+  return page;
 }
 
 rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& context, uint64_t bucket,

@@ -51,6 +51,14 @@ Status Damaged(const std::string& key, const Status& why);
 Result<ObjectStatePtr> LoadObject(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
                                   const std::string& key);
 
+/// One version, current or not; null when there is none, or it is a delete marker.
+Result<ObjectStatePtr> LoadVersion(meta::MetaStore& meta, const Devices& devices, uint64_t bucket,
+                                   const std::string& key, uint64_t version);
+Result<std::optional<store::VersionInfo>> StatVersion(meta::MetaStore& meta, uint64_t bucket, const std::string& key,
+                                                      uint64_t version);
+Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
+                                        const store::VersionListOptions& options);
+
 /// The current version, from the cache or from the metadata by way of a lookup thread; null when there is none. The
 /// caller has entered an epoch before.
 rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& context, uint64_t bucket,

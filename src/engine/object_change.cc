@@ -39,12 +39,35 @@ Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t buc
   return std::optional(CurrentVersion{std::move(row->first), std::move(newest)});
 }
 
+Result<std::optional<CurrentVersion>> FindNullVersion(meta::View& view, uint64_t bucket, const std::string& key) {
+  std::string from = FirstVersion(bucket, key);
+  while (true) {
+    FB_ASSIGN(auto row, view.First(Family::kObjects, from, EndOfVersions(bucket, key)));
+    if (!row) return std::optional<CurrentVersion>();
+    FB_ASSIGN(NewestVersion version, DecodeVersion(row->first, row->second));
+    if (!version.record.kept) return std::optional(CurrentVersion{std::move(row->first), std::move(version)});
+    from = EncodeObjectKey(bucket, key, version.version - 1);
+  }
+}
+
 Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id) {
+  FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, name, id));
+  return bucket.owner;
+}
+
+Result<store::BucketInfo> FindUnversioned(meta::View& view, const std::string& name, uint64_t id,
+                                          std::string_view what) {
+  FB_ASSIGN(store::BucketInfo bucket, FindBucketRow(view, name, id));
+  if (bucket.versioning != store::Versioning::kOff) return store::KeepsVersions(name, what);
+  return bucket;
+}
+
+Result<store::BucketInfo> FindBucketRow(meta::View& view, const std::string& name, uint64_t id) {
   FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kBuckets, name));
   if (!row) return store::NoSuchBucket(name);
-  FB_ASSIGN(const BucketRecord bucket, DecodeBucket(name, *row));
+  FB_ASSIGN(BucketRecord bucket, DecodeBucket(name, *row));
   if (bucket.id != id) return store::NoSuchBucket(name);
-  return bucket.info.owner;
+  return std::move(bucket.info);
 }
 
 Status Removal::Plan(meta::View& view, const CurrentVersion& current, ReferenceChanges& references) {
@@ -64,7 +87,7 @@ Status Removal::Plan(meta::View& view, const CurrentVersion& current, ReferenceC
 
 void Removal::Apply(meta::Batch& batch) const {
   batch.Delete(Family::kObjects, row_key_);
-  if (storage_ == Storage::kInline) batch.Delete(Family::kInline, NumberKey(content_));
+  if (storage_ == Storage::kInline) batch.Delete(Family::kInline, NumberKey(content_));  // a marker has none
   for (const std::string& key : map_rows_) batch.Delete(Family::kMaps, key);
 }
 
@@ -78,21 +101,30 @@ void ObjectChange::Done(const Status& outcome) {
   core_.commits->tenants().Publish(owner_);
 }
 
-Result<bool> ObjectChange::PlanRemoval(meta::View& view) {
-  FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
-  FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
+Result<ObjectChange::Planned> ObjectChange::PlanRemoval(meta::View& view) {
+  FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, bucket_name_, bucket_));
+  owner_ = bucket.owner;
+  FB_ASSIGN(std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
   std::optional<std::string_view> etag;
   if (current && !current->newest.record.delete_marker) etag = current->newest.record.etag;
   FB_TRY(store::CheckCondition(condition_, etag, bucket_name_, key_));
-  if (!current) return false;
+  Planned planned{.is_there = etag.has_value(),
+                  .keeps = bucket.versioning == store::Versioning::kOn,
+                  .versioned = bucket.versioning != store::Versioning::kOff};
+  if (planned.keeps || !current) return planned;
+  if (current->newest.record.kept) {
+    FB_ASSIGN(current, FindNullVersion(view, bucket_, key_));
+    if (!current) return planned;
+  }
   FB_TRY(removal_.Plan(view, *current, references_));
   usage_change_.Remove(current->newest.record.size_bytes);
-  return true;
+  planned.removes = true;
+  return planned;
 }
 
 Status ContentRows::CheckSources(meta::View& view) const {
   for (const SourceVersion& source : request_.sources) {
-    FB_TRY(OwnerOfBucket(view, source.bucket_name, source.bucket).status());
+    FB_TRY(FindBucketRow(view, source.bucket_name, source.bucket).status());
     FB_ASSIGN(const std::optional<CurrentVersion> current, FindCurrent(view, source.bucket, source.key));
     if (!current || current->newest.version != source.version)
       return Status::Aborted("`{}/{}` was replaced while it was being used", source.bucket_name, source.key);
@@ -202,7 +234,7 @@ Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
   const store::UsageChange put = store::UsageChange::Put(request_.size_bytes);
   usage_change_.objects += put.objects;
   usage_change_.bytes += put.bytes;
-  FB_ASSIGN(const bool replaces, PlanRemoval(view));
+  FB_ASSIGN(const Planned planned, PlanRemoval(view));
   FB_TRY(rows_.CheckSources(view));
   FB_TRY(rows_.Split(0, request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, kMaxSegmentPieces, references_));
   FB_TRY(references_.Plan(view));
@@ -210,18 +242,19 @@ Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
   FB_TRY(rows_.Check(references_));
   FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
   BeginChange();
-  if (replaces) removal_.Apply(batch);
+  if (planned.removes) removal_.Apply(batch);
   references_.Apply(batch, *core_.commits);
-  WriteVersion(batch);
+  WriteVersion(batch, planned.keeps);
   ApplyMore(batch);
   outcome_->prepared = true;
   outcome_->info = new_state_->info;
   return {};
 }
 
-void PublishTransaction::WriteVersion(meta::Batch& batch) {
+void PublishTransaction::WriteVersion(meta::Batch& batch, bool keeps) {
   const uint64_t version = core_.commits->NextVersion();
   ObjectRecord record;
+  record.kept = keeps;
   record.content = version;
   record.size_bytes = request_.size_bytes;
   record.crc32c = request_.crc32c;

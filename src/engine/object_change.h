@@ -31,8 +31,14 @@ Result<std::vector<Piece>> ReadSegment(meta::View& view, const NewestVersion& ve
 
 Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t bucket, const std::string& key);
 
-/// The bucket may have been deleted, or even made anew, since the request looked it up. Gives whose it is.
+/// The null version of a key, current or not.
+Result<std::optional<CurrentVersion>> FindNullVersion(meta::View& view, uint64_t bucket, const std::string& key);
+
+/// The bucket, which may have been deleted, or even made anew, since the request looked it up.
+Result<store::BucketInfo> FindBucketRow(meta::View& view, const std::string& name, uint64_t id);
 Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id);
+/// The same for changes that a bucket which keeps versions refuses: `what` is not done to its objects.
+Result<store::BucketInfo> FindUnversioned(meta::View& view, const std::string& name, uint64_t id, std::string_view what);
 
 /// Takes one version out, with whatever only it refers to.
 class Removal {
@@ -62,9 +68,15 @@ class ObjectChange : public meta::Transaction {
         key_(std::move(key)),
         condition_(std::move(condition)) {}
 
-  /// Reads the current version and decides. Gives whether there is one. Its references are taken away, but not
-  /// planned yet.
-  Result<bool> PlanRemoval(meta::View& view);
+  /// Reads the current version and decides by the condition. Plans the removal of what a new version replaces, which
+  /// may be another one, or none, where versions are kept: its references are taken away, but not planned yet.
+  struct Planned {
+    bool is_there = false;  // an object, before the change
+    bool removes = false;   // removal_ is to be applied
+    bool keeps = false;     // the bucket keeps versions: a new one is not the null version
+    bool versioned = false;  // it keeps, or kept, versions
+  };
+  Result<Planned> PlanRemoval(meta::View& view);
 
   /// After this Prepare cannot fail.
   void BeginChange() {
@@ -139,7 +151,7 @@ class PublishTransaction : public ObjectChange {
   PublishRequest request_;
 
  private:
-  void WriteVersion(meta::Batch& batch);
+  void WriteVersion(meta::Batch& batch, bool keeps);
 
   ContentRows rows_;
   PublishOutcome* const outcome_;  // borrowed from the committing coroutine

@@ -105,16 +105,19 @@ TEST_F(OverwriteTest, ManyInOneGroupShareAFlushAndNoneReadsWhatItReplacesWhole) 
   ASSERT_TRUE(Truncate("o", kWrites * 4096).ok());
   for (uint64_t round = 0; round < 2; ++round) {
     const uint64_t flushes = twins_.engine().stats().device_flushes;
+    const uint64_t all_written = Written() + kWrites * 4096;
     twins_.faults().hold_flushes = true;  // until all the others wait for the next group
     std::vector<rt::Task<Result<store::ObjectInfo>>> tasks;
+    tasks.reserve(kWrites + 1);
     for (size_t i = 0; i < kWrites; ++i)
       tasks.push_back(OverwriteTask("o", i * 4096, RandomContent(round * kWrites + i, 4096)));
-    auto release = [](TwinStore& twins) -> rt::Task<Result<store::ObjectInfo>> {
-      for (int i = 0; i < 2000; ++i) co_await twins.reactor().Yield();
+    auto release = [](TwinStore& twins, uint64_t until_written) -> rt::Task<Result<store::ObjectInfo>> {
+      while (twins.engine().usage().device_bytes_written < until_written) co_await twins.reactor().Yield();
+      for (int i = 0; i < 100; ++i) co_await twins.reactor().Yield();  // what is written goes to the committer at once
       twins.faults().hold_flushes = false;
       co_return store::ObjectInfo{};
     };
-    tasks.push_back(release(twins_));
+    tasks.push_back(release(twins_, all_written));
     for (const auto& result : twins_.Run(rt::WhenAll(std::move(tasks)))) ASSERT_TRUE(result.ok()) << result.status().ToString();
     EXPECT_LE(twins_.engine().stats().device_flushes - flushes, kWrites / 4);
   }

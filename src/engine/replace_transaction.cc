@@ -27,7 +27,8 @@ class ReplaceTransaction final : public ObjectChange {
         outcome_(outcome) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
+    FB_ASSIGN(const store::BucketInfo bucket, FindUnversioned(view, bucket_name_, bucket_, "changed by a part"));
+    owner_ = bucket.owner;
     FB_ASSIGN(std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
     if (!current || current->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, key_);
     old_ = *std::move(current);

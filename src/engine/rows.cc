@@ -13,20 +13,34 @@ namespace forebay::engine {
 namespace {
 
 /// 2: the accounts of tenants are kept. 3: objects may share extents, and have content under another number than
-/// their version's; operations have new kinds. 4: objects may have holes. A program that does not know these would leave them wrong, so it
+/// their version's; operations have new kinds. 4: objects may have holes, and buckets versions. A program that does not know these would leave them wrong, so it
 /// is made to refuse; older ones are read.
 constexpr uint8_t kIdentityFormat = 4;
 /// Of an object's record that has kContentFlag.
 constexpr uint8_t kContentFormat = 2;
 constexpr uint8_t kDeleteMarkerFlag = 1;
 constexpr uint8_t kContentFlag = 2;
-constexpr uint8_t kVersionedFlag = 1;
+constexpr uint8_t kKeptFlag = 4;
+constexpr uint8_t kVersioningOnFlag = 1;  // of a bucket
+constexpr uint8_t kVersioningSuspendedFlag = 2;
 constexpr size_t kVersionBytes = 8;
 
 /// The version that ends the key of an object's row, which is long enough; 0 when it is not.
 uint64_t VersionOf(std::string_view row_key) {
   if (row_key.size() < kVersionBytes) return 0;
   return ~base::Decoder(row_key.substr(row_key.size() - kVersionBytes)).U64BigEndian();
+}
+
+uint8_t FlagsOf(store::Versioning versioning) {
+  switch (versioning) {
+    case store::Versioning::kOff:
+      return 0;
+    case store::Versioning::kOn:
+      return kVersioningOnFlag;
+    case store::Versioning::kSuspended:
+      return kVersioningSuspendedFlag;
+  }
+  std::unreachable();
 }
 
 bool SizeSuitsStorage(const ObjectRecord& record) {
@@ -127,7 +141,8 @@ std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
   base::Encoder encoder(&out);
   const bool other_content = record.content != 0 && record.content != VersionOf(row_key);
   encoder.U8(other_content ? kContentFormat : kRecordFormat);
-  encoder.U8(static_cast<uint8_t>((record.delete_marker ? kDeleteMarkerFlag : 0) | (other_content ? kContentFlag : 0)));
+  encoder.U8(static_cast<uint8_t>((record.delete_marker ? kDeleteMarkerFlag : 0) | (other_content ? kContentFlag : 0) |
+                                  (record.kept ? kKeptFlag : 0)));
   if (other_content) encoder.Varint(record.content);
   encoder.U8(static_cast<uint8_t>(record.storage));
   encoder.Varint(record.size_bytes);
@@ -146,6 +161,7 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   ObjectRecord record;
   const uint8_t flags = decoder.U8();
   record.delete_marker = (flags & kDeleteMarkerFlag) != 0;
+  record.kept = (flags & kKeptFlag) != 0;
   const uint64_t version = VersionOf(row_key);
   record.content = (flags & kContentFlag) != 0 ? decoder.Varint() : version;
   if (record.content == 0 || record.content > version) decoder.Fail();
@@ -155,7 +171,8 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   record.etag = decoder.Blob(base::kMaxETagBytes);
   record.modified_ns = static_cast<int64_t>(decoder.U64());
   record.metadata = TakeMetadata(decoder);
-  if ((flags & ~(kDeleteMarkerFlag | kContentFlag)) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
+  if ((flags & ~(kDeleteMarkerFlag | kContentFlag | kKeptFlag)) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
+  if (record.delete_marker && record.size_bytes != 0) decoder.Fail();
   if (record.storage == Storage::kMap && !decoder.failed())
     record.pieces = TakePieces(decoder, record.size_bytes);
   FB_TRY(Finish(decoder, name));
@@ -222,7 +239,7 @@ std::string EncodeBucket(std::string_view name, const BucketRecord& record) {
   std::string out;
   base::Encoder encoder(&out);
   encoder.U8(kRecordFormat);
-  encoder.U8(record.versioned ? kVersionedFlag : 0);
+  encoder.U8(FlagsOf(record.info.versioning));
   encoder.Varint(record.id);
   encoder.Varint(static_cast<uint64_t>(record.info.owner));
   encoder.U8(static_cast<uint8_t>(record.info.bucket_class));
@@ -236,14 +253,15 @@ Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value)
   base::Decoder decoder(body);
   BucketRecord record;
   const uint8_t flags = decoder.U8();
-  record.versioned = (flags & kVersionedFlag) != 0;
+  if (flags == kVersioningOnFlag) record.info.versioning = store::Versioning::kOn;
+  if (flags == kVersioningSuspendedFlag) record.info.versioning = store::Versioning::kSuspended;
   record.id = decoder.Varint();
   record.info.name = name;
   record.info.owner = static_cast<TenantId>(decoder.Varint());
   const uint8_t bucket_class = decoder.U8();
   record.info.bucket_class = static_cast<store::BucketClass>(bucket_class);
   record.info.created = base::WallTime(base::Duration(static_cast<int64_t>(decoder.U64())));
-  const bool sane = (flags & ~kVersionedFlag) == 0 && record.id != 0 &&
+  const bool sane = flags == FlagsOf(record.info.versioning) && record.id != 0 &&
                     bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) &&
                     store::CheckBucketName(record.info.owner, name).ok();
   if (!sane) decoder.Fail();

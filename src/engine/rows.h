@@ -67,7 +67,8 @@ enum class Storage : uint8_t {
 };
 
 struct ObjectRecord {
-  bool delete_marker = false;
+  bool delete_marker = false;  // then it has no content, and no row of it
+  bool kept = false;           // put while the bucket kept versions; not the null version
   uint64_t content = 0;  // the number that its rows of kInline or kMaps stand under; 0 to encode: the version's own
   uint64_t size_bytes = 0;
   uint32_t crc32c = 0;
@@ -100,7 +101,6 @@ struct ExtentRecord {
 struct BucketRecord {
   uint64_t id = 0;
   store::BucketInfo info;  // without the name, which is the key
-  bool versioned = false;
 };
 
 /// Numbers that are given out once, for ever.

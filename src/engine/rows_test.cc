@@ -168,6 +168,13 @@ TEST(RowsTest, ComeBack) {
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, MappedObject())), MappedObject());
   const std::string renamed = EncodeObjectKey(kBucket, "key", 4);
   EXPECT_EQ(*DecodeObject(renamed, EncodeObject(renamed, InlineObject())), InlineObject());
+  ObjectRecord kept = MappedObject();
+  kept.kept = true;
+  EXPECT_EQ(*DecodeObject(key, EncodeObject(key, kept)), kept);
+  ObjectRecord marker{.delete_marker = true, .kept = true, .content = 1, .etag = {}, .modified_ns = 5, .metadata = {}, .pieces = {}};
+  EXPECT_EQ(*DecodeObject(key, EncodeObject(key, marker)), marker);
+  marker.size_bytes = 1;
+  EXPECT_EQ(DecodeObject(key, EncodeObject(key, marker)).status().code(), Code::kDataLoss);
   ObjectRecord own = InlineObject();
   own.content = 0;
   EXPECT_EQ(DecodeObject(renamed, EncodeObject(renamed, own))->content, 4U);
@@ -180,12 +187,12 @@ TEST(RowsTest, ComeBack) {
   const Counters counters{.next_extent = 5, .next_version = 6, .next_bucket = 7};
   EXPECT_EQ(*DecodeCounters(EncodeCounters(counters)), counters);
   store::BucketInfo info{.name = "models", .owner = TenantId{9}, .bucket_class = store::BucketClass::kCache};
-  const BucketRecord bucket =
-      *DecodeBucket("models", EncodeBucket("models", {.id = 4, .info = info, .versioned = true}));
+  info.versioning = store::Versioning::kSuspended;
+  const BucketRecord bucket = *DecodeBucket("models", EncodeBucket("models", {.id = 4, .info = info}));
   EXPECT_EQ(bucket.id, 4U);
   EXPECT_EQ(bucket.info.owner, TenantId{9});
   EXPECT_EQ(bucket.info.bucket_class, store::BucketClass::kCache);
-  EXPECT_TRUE(bucket.versioned);
+  EXPECT_EQ(bucket.info.versioning, store::Versioning::kSuspended);
 }
 
 // The examples of docs/formats/metadata.md; their checksums were computed with another implementation.

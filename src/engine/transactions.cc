@@ -22,9 +22,49 @@ class DeleteTransaction final : public ObjectChange {
       : ObjectChange(core, std::move(bucket_name), bucket, std::move(key), std::move(condition)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_ASSIGN(const bool is_there, PlanRemoval(view));
-    if (!is_there) return store::NoSuchObject(bucket_name_, key_);
+    FB_ASSIGN(const Planned planned, PlanRemoval(view));
+    if (!planned.is_there) return store::NoSuchObject(bucket_name_, key_);
     FB_TRY(references_.Plan(view));
+    if (planned.versioned) {
+      FB_TRY(view.CheckRoom(2 * key_.size() + ReferenceChanges::kRowBytes));  // it adds a row
+      usage_change_.objects += 1;
+      FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
+    }
+    BeginChange();
+    if (planned.removes) removal_.Apply(batch);
+    references_.Apply(batch, *core_.commits);
+    if (planned.versioned) WriteMarker(batch, planned.keeps);
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+  bool frees_space() const override { return true; }
+
+ private:
+  void WriteMarker(meta::Batch& batch, bool keeps) {
+    ObjectRecord record;
+    record.delete_marker = true;
+    record.kept = keeps;
+    record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
+    const std::string row_key = EncodeObjectKey(bucket_, key_, core_.commits->NextVersion());
+    batch.Put(Family::kObjects, row_key, EncodeObject(row_key, record));
+  }
+};
+
+class DeleteVersionTransaction final : public ObjectChange {
+ public:
+  DeleteVersionTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string key, uint64_t version)
+      : ObjectChange(core, std::move(bucket_name), bucket, std::move(key), {}), version_(version) {}
+
+  Status Prepare(meta::View& view, meta::Batch& batch) override {
+    FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, bucket_name_, bucket_));
+    owner_ = bucket.owner;
+    CurrentVersion found{.row_key = EncodeObjectKey(bucket_, key_, version_), .newest = {}};
+    FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kObjects, found.row_key));
+    if (!row) return store::NoSuchVersion(bucket_name_, key_, version_);
+    FB_ASSIGN(found.newest, DecodeVersion(found.row_key, *row));
+    FB_TRY(removal_.Plan(view, found, references_));
+    FB_TRY(references_.Plan(view));
+    usage_change_.Remove(found.newest.record.size_bytes);
     BeginChange();
     removal_.Apply(batch);
     references_.Apply(batch, *core_.commits);
@@ -32,6 +72,9 @@ class DeleteTransaction final : public ObjectChange {
   }
   bool needs_data_flush() const override { return false; }
   bool frees_space() const override { return true; }
+
+ private:
+  const uint64_t version_;
 };
 
 /// The row of a version under another key, as a later one; its content stays under the number it has.
@@ -52,15 +95,15 @@ class RenameTransaction final : public ObjectChange {
         from_condition_(std::move(options.source)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_TRY(OwnerOfBucket(view, bucket_name_, bucket_).status());
+    FB_TRY(FindUnversioned(view, bucket_name_, bucket_, "renamed").status());
     FB_ASSIGN(const std::optional<CurrentVersion> source, FindCurrent(view, bucket_, from_));
     if (!source || source->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, from_);
     FB_TRY(store::CheckCondition(from_condition_, source->newest.record.etag, bucket_name_, from_));
-    FB_ASSIGN(const bool replaces, PlanRemoval(view));
+    FB_ASSIGN(const Planned planned, PlanRemoval(view));
     FB_TRY(references_.Plan(view));
     BeginChange();
     core_.cache.BeginChange(bucket_, from_);
-    if (replaces) removal_.Apply(batch);
+    if (planned.removes) removal_.Apply(batch);
     references_.Apply(batch, *core_.commits);
     MoveRow(batch, *core_.commits, *source, bucket_, key_);
     return {};
@@ -89,7 +132,7 @@ class RenamePrefixTransaction final : public meta::Transaction {
         renamed_(std::move(renamed)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_TRY(OwnerOfBucket(view, bucket_name_, bucket_).status());
+    FB_TRY(FindUnversioned(view, bucket_name_, bucket_, "renamed").status());
     FB_TRY(Plan(view));
     if (moves_.empty()) return store::NothingToRename(bucket_name_, from_);
     FB_TRY(CheckTargets(view));
@@ -198,6 +241,38 @@ class CreateBucketTransaction final : public meta::Transaction {
   bool prepared_ = false;
 };
 
+class UpdateBucketTransaction final : public meta::Transaction {
+ public:
+  UpdateBucketTransaction(Core& core, TenantId tenant, std::string name, store::BucketSettings settings)
+      : core_(core), tenant_(tenant), name_(std::move(name)), settings_(settings) {}
+
+  Status Prepare(meta::View& view, meta::Batch& batch) override {
+    FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kBuckets, name_));
+    if (!row) return store::NoSuchBucket(name_);
+    FB_ASSIGN(bucket_, DecodeBucket(name_, *row));
+    if (!store::Sees(tenant_, bucket_.info.owner)) return store::NoSuchBucket(name_);
+    if (settings_.versioning) {
+      FB_TRY(store::CheckVersioning(name_, bucket_.info.versioning, *settings_.versioning));
+      bucket_.info.versioning = *settings_.versioning;
+    }
+    batch.Put(Family::kBuckets, name_, EncodeBucket(name_, bucket_));
+    prepared_ = true;
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+  void Done(const Status& outcome) override {
+    if (prepared_ && outcome.ok()) core_.buckets.Add(bucket_);
+  }
+
+ private:
+  Core& core_;
+  const TenantId tenant_;
+  const std::string name_;
+  const store::BucketSettings settings_;
+  BucketRecord bucket_;
+  bool prepared_ = false;
+};
+
 class DeleteBucketTransaction final : public meta::Transaction {
  public:
   DeleteBucketTransaction(Core& core, TenantId tenant, std::string name)
@@ -212,7 +287,7 @@ class DeleteBucketTransaction final : public meta::Transaction {
     FB_ASSIGN(const auto object, view.First(Family::kObjects, prefix, PrefixEnd(prefix)));
     if (object)
       return Status::FailedPrecondition(
-          "bucket `{}` holds objects: delete them first, with: forebay rm {}/KEY", name_, name_);
+          "bucket `{}` holds objects, or versions of deleted ones: delete them first, with: forebay rm {}/KEY", name_, name_);
     const std::string uploads = UploadsPrefix(bucket.id);
     FB_ASSIGN(const auto upload, view.First(Family::kSystem, uploads, PrefixEnd(uploads)));
     if (upload)
@@ -281,6 +356,16 @@ std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_nam
                                               std::string key, store::Condition condition) {
   return std::make_unique<DeleteTransaction>(core, std::move(bucket_name), bucket, std::move(key),
                                              std::move(condition));
+}
+
+std::unique_ptr<meta::Transaction> MakeDeleteVersion(Core& core, std::string bucket_name, uint64_t bucket,
+                                                     std::string key, uint64_t version) {
+  return std::make_unique<DeleteVersionTransaction>(core, std::move(bucket_name), bucket, std::move(key), version);
+}
+
+std::unique_ptr<meta::Transaction> MakeUpdateBucket(Core& core, TenantId tenant, std::string name,
+                                                    store::BucketSettings settings) {
+  return std::make_unique<UpdateBucketTransaction>(core, tenant, std::move(name), settings);
 }
 
 std::unique_ptr<meta::Transaction> MakeCreateBucket(Core& core, store::BucketInfo info) {

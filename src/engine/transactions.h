@@ -77,6 +77,10 @@ struct PublishOutcome {
 std::unique_ptr<meta::Transaction> MakePublish(Core& core, PublishRequest request, PublishOutcome* outcome);
 std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,
                                               std::string key, store::Condition condition);
+std::unique_ptr<meta::Transaction> MakeDeleteVersion(Core& core, std::string bucket_name, uint64_t bucket,
+                                                     std::string key, uint64_t version);
+std::unique_ptr<meta::Transaction> MakeUpdateBucket(Core& core, TenantId tenant, std::string name,
+                                                    store::BucketSettings settings);
 std::unique_ptr<meta::Transaction> MakeRename(Core& core, std::string bucket_name, uint64_t bucket, std::string from,
                                               std::string to, store::RenameOptions options);
 /// `renamed` is how many, as the version of an info; shared with whoever waits, maybe no longer than its deadline.

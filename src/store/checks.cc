@@ -56,6 +56,14 @@ Status CheckPut(std::string_view key, const PutOptions& options) {
   return CheckObjectSize(0, options.size_bytes.value_or(0));
 }
 
+Status CheckVersioning(std::string_view bucket, Versioning now, Versioning next) {
+  if (now != Versioning::kOff && next == Versioning::kOff)
+    return Status::FailedPrecondition("bucket `{}` has kept versions: suspend that, it cannot be undone", bucket);
+  if (now == Versioning::kOff && next == Versioning::kSuspended)
+    return Status::FailedPrecondition("bucket `{}` never kept versions: there is nothing to suspend", bucket);
+  return {};
+}
+
 Status CheckOverwrite(std::string_view key, const OverwriteOptions& options) {
   FB_TRY(base::CheckKey(key));
   if (options.condition.kind == Condition::Kind::kIfAbsent)
@@ -176,6 +184,12 @@ Status CheckPageLimit(uint32_t limit) {
 }
 
 Status CheckUploadList(const UploadListOptions& options) {
+  FB_TRY(CheckPageLimit(options.limit));
+  FB_TRY(CheckListText("prefix", options.prefix));
+  return CheckListText("key to go on after", options.after_key);
+}
+
+Status CheckVersionList(const VersionListOptions& options) {
   FB_TRY(CheckPageLimit(options.limit));
   FB_TRY(CheckListText("prefix", options.prefix));
   return CheckListText("key to go on after", options.after_key);

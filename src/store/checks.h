@@ -21,6 +21,9 @@ Status CheckDeadline(const Context& context, std::string_view what);
 /// all), etag (kMaxETagBytes of printable ASCII without quotes) or a size beyond kMaxObjectBytes.
 Status CheckPut(std::string_view key, const PutOptions& options);
 
+/// FailedPrecondition when versioning cannot go from `now` to what is asked for.
+Status CheckVersioning(std::string_view bucket, Versioning now, Versioning next);
+Status CheckVersionList(const VersionListOptions& options);
 /// InvalidArgument for a bad key, the condition if-absent, or a run that no object can have.
 Status CheckOverwrite(std::string_view key, const OverwriteOptions& options);
 Status CheckTruncate(std::string_view key, uint64_t size_bytes, const Condition& condition);

@@ -183,6 +183,24 @@ rt::Task<Status> MemoryStore::DeleteBucket(const Context& context, std::string n
   co_return operations_.End(operation, EraseBucket(context.tenant, name));
 }
 
+rt::Task<Status> MemoryStore::UpdateBucket(const Context& context, std::string name, BucketSettings settings) {
+  FB_CO_TRY(CheckDeadline(context, "update bucket"));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = UpdateBucketOperation(context, name, settings, operation_time_ms());
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, ChangeBucket(context.tenant, name, settings));
+}
+
+Status MemoryStore::ChangeBucket(TenantId tenant, std::string_view name, const BucketSettings& settings) {
+  FB_ASSIGN(Bucket * bucket, FindBucket(tenant, name));
+  if (!settings.versioning) return {};
+  FB_TRY(CheckVersioning(name, bucket->info.versioning, *settings.versioning));
+  bucket->info.versioning = *settings.versioning;
+  return {};
+}
+
 rt::Task<Result<BucketInfo>> MemoryStore::GetBucket(const Context& context, std::string name) {
   FB_CO_TRY(CheckDeadline(context, "get bucket"));
   const base::MutexLock lock(mutex_);
@@ -320,6 +338,7 @@ rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::Overwrite(const Con
 Result<MemoryStore::VersionPointer> MemoryStore::FindToChange(TenantId tenant, std::string_view bucket,
                                                               std::string_view key, const Condition& condition) {
   FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
+  if (in->info.versioning != Versioning::kOff) return KeepsVersions(bucket, "changed by a part");
   const auto found = in->objects.find(key);
   if (found == in->objects.end()) return NoSuchObject(bucket, key);
   FB_TRY(CheckCondition(condition, found->second->info.etag, bucket, key));
@@ -384,6 +403,7 @@ rt::Task<Status> MemoryStore::Rename(const Context& context, std::string bucket,
 Status MemoryStore::Move(TenantId tenant, std::string_view bucket, const std::string& from, const std::string& to,
                          const RenameOptions& options, VersionPointer* replaced) {
   FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
+  if (in->info.versioning != Versioning::kOff) return KeepsVersions(bucket, "renamed");
   const auto source = in->objects.find(from);
   if (source == in->objects.end()) return NoSuchObject(bucket, from);
   FB_TRY(CheckCondition(options.source, source->second->info.etag, bucket, from));
@@ -419,6 +439,7 @@ rt::Task<Result<uint64_t>> MemoryStore::RenamePrefix(const Context& context, std
 Result<ObjectInfo> MemoryStore::MovePrefix(TenantId tenant, const std::string& bucket, const std::string& from,
                                            const std::string& to) {
   FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
+  if (in->info.versioning != Versioning::kOff) return KeepsVersions(bucket, "renamed");
   std::vector<std::pair<std::string, std::string>> keys;  // old and new
   for (auto object = in->objects.lower_bound(from);
        object != in->objects.end() && object->first.starts_with(from); ++object) {
@@ -737,6 +758,9 @@ Status MemoryStore::EraseBucket(TenantId tenant, std::string_view name) {
   if (!bucket->objects.empty())
     return Status::FailedPrecondition("bucket `{}` holds {} objects; delete them first", name,
                                       bucket->objects.size());
+  if (!bucket->others.empty())
+    return Status::FailedPrecondition("bucket `{}` holds {} versions of deleted objects; delete them first", name,
+                                      bucket->others.size());
   if (!bucket->uploads.empty())
     return Status::FailedPrecondition("bucket `{}` holds {} uploads; complete them or give them up first", name,
                                       bucket->uploads.size());
@@ -763,13 +787,12 @@ Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::
                                  const PutOptions& options) {
   FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
   const auto found = in->objects.find(key);
-  const bool replaces = found != in->objects.end();
   std::optional<std::string_view> etag;
-  if (replaces) etag = found->second->info.etag;
+  if (found != in->objects.end()) etag = found->second->info.etag;
   FB_TRY(CheckCondition(options.condition, etag, bucket, key));
   if (!options.size_bytes) return {};
   UsageChange change = UsageChange::Put(*options.size_bytes);
-  if (replaces) change.Remove(found->second->info.size_bytes);
+  if (const VersionPointer replaced = ReplacedBy(*in, std::string(key))) change.Remove(replaced->info.size_bytes);
   return CheckQuota(in->info.owner, UsageOf(in->info.owner), change);
 }
 
@@ -782,19 +805,148 @@ Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket
   UsageChange change = UsageChange::Put(info.size_bytes);
   change.bytes += also.bytes;
   std::optional<std::string_view> etag;
-  if (found != in->objects.end()) {
-    etag = found->second->info.etag;
-    change.Remove(found->second->info.size_bytes);
-  }
+  if (found != in->objects.end()) etag = found->second->info.etag;
+  *replaced = ReplacedBy(*in, info.key);
+  if (*replaced != nullptr) change.Remove((*replaced)->info.size_bytes);
   FB_TRY(CheckCondition(options.condition, etag, bucket, info.key));
   FB_TRY(CheckQuota(in->info.owner, UsageOf(in->info.owner), change));
   AddUsage(change, &tenants_[in->info.owner]);
   info.version = ++last_version_;
   info.etag = options.etag.empty() ? DefaultETag(info.version, info.crc32c) : options.etag;
   info.modified = clock_.WallNow();
-  VersionPointer& current = in->objects[info.key];
-  *replaced = std::exchange(current, published);
+  MakeCurrent(*in, published, *replaced);
   return info;
+}
+
+MemoryStore::VersionPointer MemoryStore::ReplacedBy(const Bucket& bucket, const std::string& key) {
+  if (bucket.info.versioning == Versioning::kOn) return nullptr;
+  if (const auto current = bucket.objects.find(key); current != bucket.objects.end() && current->second->null_version)
+    return current->second;
+  for (auto other = bucket.others.lower_bound({key, 0}); other != bucket.others.end() && other->first.first == key; ++other)
+    if (other->second->null_version) return other->second;
+  return nullptr;
+}
+
+void MemoryStore::MakeCurrent(Bucket& bucket, const std::shared_ptr<Version>& version, const VersionPointer& replaced) {
+  const std::string& key = version->info.key;
+  version->null_version = bucket.info.versioning != Versioning::kOn;
+  if (replaced != nullptr) TakeOut(bucket, *replaced);
+  if (const auto current = bucket.objects.find(key); current != bucket.objects.end()) {
+    bucket.others.emplace(std::pair(key, ~current->second->info.version), current->second);
+    bucket.objects.erase(current);
+  }
+  if (version->delete_marker) {
+    bucket.others.emplace(std::pair(key, ~version->info.version), version);
+  } else {
+    bucket.objects.emplace(key, version);
+  }
+}
+
+void MemoryStore::TakeOut(Bucket& bucket, const Version& version) {
+  const std::string key = version.info.key;
+  const auto current = bucket.objects.find(key);
+  const bool was_current = current != bucket.objects.end() && current->second->info.version == version.info.version;
+  if (was_current) {
+    bucket.objects.erase(current);
+  } else {
+    bucket.others.erase({key, ~version.info.version});
+  }
+  if (!was_current && !version.delete_marker) return;
+  const auto newest = bucket.others.lower_bound({key, 0});
+  if (bucket.objects.contains(key) || newest == bucket.others.end() || newest->first.first != key) return;
+  if (newest->second->delete_marker) return;
+  bucket.objects.emplace(key, newest->second);
+  bucket.others.erase(newest);
+}
+
+MemoryStore::VersionPointer MemoryStore::FindVersion(const Bucket& bucket, const std::string& key, uint64_t version) {
+  if (const auto current = bucket.objects.find(key);
+      current != bucket.objects.end() && current->second->info.version == version)
+    return current->second;
+  const auto other = bucket.others.find({key, ~version});
+  return other == bucket.others.end() ? nullptr : other->second;
+}
+
+VersionInfo MemoryStore::Describe(const Bucket& bucket, const Version& version) {
+  const std::string& key = version.info.key;
+  const auto current = bucket.objects.find(key);
+  const auto newest = bucket.others.lower_bound({key, 0});
+  const uint64_t latest = current != bucket.objects.end() ? current->second->info.version : ~newest->first.second;
+  return {.object = version.info,
+          .latest = version.info.version == latest,
+          .delete_marker = version.delete_marker,
+          .null_version = version.null_version};
+}
+
+rt::Task<Result<std::unique_ptr<ObjectReader>>> MemoryStore::OpenVersion(const Context& context, std::string bucket,
+                                                                         std::string key, uint64_t version) {
+  FB_CO_TRY(CheckDeadline(context, "open"));
+  FB_CO_TRY(base::CheckKey(key));
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const Bucket* in, FindBucket(context.tenant, bucket));
+  VersionPointer found = FindVersion(*in, key, version);
+  if (found == nullptr || found->delete_marker) co_return NoSuchVersion(bucket, key, version);
+  co_return std::make_unique<Reader>(std::move(bucket), std::move(found));
+}
+
+rt::Task<Result<VersionInfo>> MemoryStore::StatVersion(const Context& context, std::string bucket, std::string key,
+                                                       uint64_t version) {
+  FB_CO_TRY(CheckDeadline(context, "stat"));
+  FB_CO_TRY(base::CheckKey(key));
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const Bucket* in, FindBucket(context.tenant, bucket));
+  const VersionPointer found = FindVersion(*in, key, version);
+  if (found == nullptr) co_return NoSuchVersion(bucket, key, version);
+  co_return Describe(*in, *found);
+}
+
+rt::Task<Result<VersionPage>> MemoryStore::ListVersions(const Context& context, std::string bucket,
+                                                        VersionListOptions options) {
+  FB_CO_TRY(CheckDeadline(context, "list versions"));
+  FB_CO_TRY(CheckVersionList(options));
+  co_return ListVersionsNow(context.tenant, bucket, options);
+}
+
+Result<VersionPage> MemoryStore::ListVersionsNow(TenantId tenant, std::string_view bucket,
+                                                 const VersionListOptions& options) {
+  const base::MutexLock lock(mutex_);
+  FB_ASSIGN(const Bucket* in, FindBucket(tenant, bucket));
+  std::map<std::pair<std::string, uint64_t>, VersionPointer> all = in->others;
+  for (const auto& [key, version] : in->objects) all.emplace(std::pair(key, ~version->info.version), version);
+  VersionPage page;
+  const std::pair after(options.after_key, options.after_version == 0 ? UINT64_MAX : ~options.after_version);
+  for (const auto& [name, version] : all) {
+    if (!name.first.starts_with(options.prefix) || name <= after) continue;
+    page.truncated = page.versions.size() == options.limit;
+    if (page.truncated) break;
+    page.versions.push_back(Describe(*in, *version));
+  }
+  return page;
+}
+
+rt::Task<Status> MemoryStore::DeleteVersion(const Context& context, std::string bucket, std::string key,
+                                            uint64_t version) {
+  FB_CO_TRY(CheckDeadline(context, "delete version"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = DeleteVersionOperation(context, bucket, key, version, operation_time_ms());
+  VersionPointer erased;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, EraseVersion(context.tenant, bucket, key, version, &erased));
+}
+
+Status MemoryStore::EraseVersion(TenantId tenant, std::string_view bucket, const std::string& key, uint64_t version,
+                                 VersionPointer* erased) {
+  FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
+  *erased = FindVersion(*in, key, version);
+  if (*erased == nullptr) return NoSuchVersion(bucket, key, version);
+  UsageChange change;
+  change.Remove((*erased)->info.size_bytes);
+  AddUsage(change, &tenants_[in->info.owner]);
+  TakeOut(*in, **erased);
+  return {};
 }
 
 Status MemoryStore::Erase(TenantId tenant, std::string_view bucket, std::string_view key, const Condition& condition,
@@ -803,10 +955,21 @@ Status MemoryStore::Erase(TenantId tenant, std::string_view bucket, std::string_
   const auto found = in->objects.find(key);
   if (found == in->objects.end()) return NoSuchObject(bucket, key);
   FB_TRY(CheckCondition(condition, found->second->info.etag, bucket, key));
-  *erased = std::move(found->second);
-  in->objects.erase(found);
   UsageChange change;
-  change.Remove((*erased)->info.size_bytes);
+  *erased = ReplacedBy(*in, std::string(key));
+  if (*erased != nullptr) change.Remove((*erased)->info.size_bytes);
+  if (in->info.versioning == Versioning::kOff) {
+    TakeOut(*in, **erased);
+  } else {
+    change.objects += 1;
+    FB_TRY(CheckQuota(in->info.owner, UsageOf(in->info.owner), change));
+    const auto marker = std::make_shared<Version>();
+    marker->delete_marker = true;
+    marker->info.key = key;
+    marker->info.version = ++last_version_;
+    marker->info.modified = clock_.WallNow();
+    MakeCurrent(*in, marker, *erased);
+  }
   AddUsage(change, &tenants_[in->info.owner]);
   return {};
 }

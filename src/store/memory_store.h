@@ -38,6 +38,7 @@ class MemoryStore final : public ObjectStore {
         operations_(operation_clock_, max_operations) {}
 
   rt::Task<Status> CreateBucket(const Context& context, BucketInfo bucket) override;
+  rt::Task<Status> UpdateBucket(const Context& context, std::string name, BucketSettings settings) override;
   rt::Task<Status> DeleteBucket(const Context& context, std::string name) override;
   rt::Task<Result<BucketInfo>> GetBucket(const Context& context, std::string name) override;
   rt::Task<Result<std::vector<BucketInfo>>> ListBuckets(const Context& context) override;
@@ -59,6 +60,14 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<ListPage>> List(const Context& context, std::string bucket, ListOptions options) override;
   rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key,
                           Condition condition) override;
+  rt::Task<Result<std::unique_ptr<ObjectReader>>> OpenVersion(const Context& context, std::string bucket,
+                                                              std::string key, uint64_t version) override;
+  rt::Task<Result<VersionInfo>> StatVersion(const Context& context, std::string bucket, std::string key,
+                                            uint64_t version) override;
+  rt::Task<Result<VersionPage>> ListVersions(const Context& context, std::string bucket,
+                                             VersionListOptions options) override;
+  rt::Task<Status> DeleteVersion(const Context& context, std::string bucket, std::string key,
+                                 uint64_t version) override;
   rt::Task<Result<UploadInfo>> CreateUpload(const Context& context, std::string bucket, std::string key,
                                             UserMetadata metadata) override;
   rt::Task<Result<std::unique_ptr<ObjectWriter>>> PutPart(const Context& context, UploadName upload, uint32_t number,
@@ -95,6 +104,8 @@ class MemoryStore final : public ObjectStore {
   struct Version {
     ObjectInfo info;
     std::vector<Piece> pieces;
+    bool delete_marker = false;
+    bool null_version = false;
   };
   /// Shared, so that a reader keeps its version while the name goes on to another one.
   using VersionPointer = std::shared_ptr<const Version>;
@@ -109,13 +120,29 @@ class MemoryStore final : public ObjectStore {
   };
   struct Bucket {
     BucketInfo info;
-    std::map<std::string, VersionPointer, std::less<>> objects;
+    std::map<std::string, VersionPointer, std::less<>> objects;  // current versions, without delete markers
+    /// The other versions and all delete markers, by key and ~version: the newest first.
+    std::map<std::pair<std::string, uint64_t>, VersionPointer> others{};
     std::map<std::pair<std::string, uint64_t>, Upload> uploads{};  // by key and id
   };
 
   Result<Bucket*> FindBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
   Result<VersionPointer> Find(TenantId tenant, std::string_view bucket, std::string_view key) FB_EXCLUDES(mutex_);
   Status InsertBucket(BucketInfo bucket) FB_REQUIRES(mutex_);
+  Status ChangeBucket(TenantId tenant, std::string_view name, const BucketSettings& settings) FB_REQUIRES(mutex_);
+  /// What has to go for a new version of the key: null where nothing does. Only looks.
+  static VersionPointer ReplacedBy(const Bucket& bucket, const std::string& key);
+  /// Makes `version` the current one; `replaced` was given by ReplacedBy.
+  void MakeCurrent(Bucket& bucket, const std::shared_ptr<Version>& version, const VersionPointer& replaced)
+      FB_REQUIRES(mutex_);
+  /// Takes one version out; the newest that is left becomes the current one.
+  static void TakeOut(Bucket& bucket, const Version& version);
+  static VersionPointer FindVersion(const Bucket& bucket, const std::string& key, uint64_t version);
+  static VersionInfo Describe(const Bucket& bucket, const Version& version);
+  Result<VersionPage> ListVersionsNow(TenantId tenant, std::string_view bucket, const VersionListOptions& options)
+      FB_EXCLUDES(mutex_);
+  Status EraseVersion(TenantId tenant, std::string_view bucket, const std::string& key, uint64_t version,
+                      VersionPointer* erased) FB_REQUIRES(mutex_);
   Status EraseBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
   /// The record of a put that took place before; the refusal, or what refuses it now.
   Result<std::optional<OperationRecord>> BeginPut(TenantId tenant, const Operation& operation, std::string_view bucket,

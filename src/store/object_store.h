@@ -32,7 +32,7 @@ constexpr std::string_view kSystemBucket = "_forebay";
 
 
 // Operations. Of the changes (a put's, overwrite's or part's Commit, Truncate, Compose, Rename, RenamePrefix, Delete,
-// CreateBucket, DeleteBucket, CreateUpload, CopyPart, CompleteUpload, AbortUpload) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
+// DeleteVersion, CreateBucket, UpdateBucket, DeleteBucket, CreateUpload, CopyPart, CompleteUpload, AbortUpload) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
 // is kept for kOperationRetention (operations.h), over restarts. All others get that result, those that came
 // while the first was on its way too. A result is success, or the refusal NotFound, AlreadyExists or
 // FailedPrecondition by the state of the store; every other error leaves nothing, and a retry acts.
@@ -55,11 +55,28 @@ enum class BucketClass : uint8_t {
   kCache = 1,    // may be evicted, never wrong
 };
 
+// Versions. A bucket with versioning on keeps what is put over and deleted: a put adds a version, a delete adds a *delete
+// marker*, a version without content that hides the others; the newest version is the current one. Versions go one
+// by one, by DeleteVersion; all of them count towards the quota, a marker as an object of 0 bytes. What is put while
+// versioning is off, or suspended, is the key's *null version*, of which there is one at a time: the next replaces
+// it, wherever among the others it is. Such buckets take whole objects: Overwrite, Truncate and renames are refused.
+enum class Versioning : uint8_t {
+  kOff = 0,
+  kOn = 1,
+  kSuspended = 2,  // it was on: what is there stays
+};
+
 struct BucketInfo {
   std::string name{};
   TenantId owner = TenantId::kRoot;
   BucketClass bucket_class = BucketClass::kDurable;
   base::WallTime created{};
+  Versioning versioning = Versioning::kOff;
+};
+
+/// What of a bucket can be changed; what is empty stays.
+struct BucketSettings {
+  std::optional<Versioning> versioning{};
 };
 
 using UserMetadata = std::map<std::string, std::string>;
@@ -207,6 +224,25 @@ struct UploadPage {
   bool truncated = false;             // go on behind the last one
 };
 
+struct VersionInfo {
+  ObjectInfo object{};         // of a delete marker: key, version and time
+  bool latest = false;         // the newest of its key
+  bool delete_marker = false;
+  bool null_version = false;
+};
+
+struct VersionListOptions {
+  std::string prefix{};
+  std::string after_key{};     // with after_version: exclusive
+  uint64_t after_version = 0;  // 0: behind all versions of the key
+  uint32_t limit = base::kMaxListPage;  // 1 to kMaxListPage
+};
+
+struct VersionPage {
+  std::vector<VersionInfo> versions{};  // ascending by key, those of one key newest first
+  bool truncated = false;               // go on behind the last one
+};
+
 struct ListOptions {
   std::string prefix{};
   std::string delimiter{};              // empty = none; keys that hold it after the prefix are rolled up
@@ -239,7 +275,7 @@ struct Quota {
 
 /// What is stored in the buckets of a tenant, exact as of the last acknowledged change.
 struct TenantUsage {
-  uint64_t objects = 0;  // current versions
+  uint64_t objects = 0;  // versions, with delete markers
   uint64_t bytes = 0;    // of their content
   uint64_t buckets = 0;
   Quota quota{};  // that it is held to
@@ -253,7 +289,9 @@ class ObjectStore {
   /// The owner is the context's tenant, but root and the system may name another one. AlreadyExists,
   /// InvalidArgument (name, owner), ResourceExhausted (kMaxBuckets).
   virtual rt::Task<Status> CreateBucket(const Context& context, BucketInfo bucket) = 0;
-  /// NotFound; FailedPrecondition while it holds objects or uploads.
+  /// NotFound; FailedPrecondition for versioning that was on and would be off, or suspended and never was on.
+  virtual rt::Task<Status> UpdateBucket(const Context& context, std::string name, BucketSettings settings) = 0;
+  /// NotFound; FailedPrecondition while it holds objects, versions of them, or uploads.
   virtual rt::Task<Status> DeleteBucket(const Context& context, std::string name) = 0;
   virtual rt::Task<Result<BucketInfo>> GetBucket(const Context& context, std::string name) = 0;
   /// All that the context's tenant sees but the system's own, ascending by name.
@@ -302,8 +340,20 @@ class ObjectStore {
                                                                std::string key, Condition condition) = 0;
   virtual rt::Task<Result<ObjectInfo>> Stat(const Context& context, std::string bucket, std::string key) = 0;
   virtual rt::Task<Result<ListPage>> List(const Context& context, std::string bucket, ListOptions options) = 0;
-  /// NotFound; FailedPrecondition (if-match).
+  /// NotFound; FailedPrecondition (if-match). Where versions are kept, a delete marker becomes the current version.
   virtual rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key, Condition condition) = 0;
+
+  /// One version, current or not. NotFound, also for a delete marker.
+  virtual rt::Task<Result<std::unique_ptr<ObjectReader>>> OpenVersion(const Context& context, std::string bucket,
+                                                                      std::string key, uint64_t version) = 0;
+  /// NotFound.
+  virtual rt::Task<Result<VersionInfo>> StatVersion(const Context& context, std::string bucket, std::string key,
+                                                    uint64_t version) = 0;
+  virtual rt::Task<Result<VersionPage>> ListVersions(const Context& context, std::string bucket,
+                                                     VersionListOptions options) = 0;
+  /// Takes a version or a delete marker away for good; when it was the current one, the next newest is. NotFound.
+  virtual rt::Task<Status> DeleteVersion(const Context& context, std::string bucket, std::string key,
+                                         uint64_t version) = 0;
 
   /// Begins an upload. NotFound for the bucket; InvalidArgument (key, metadata).
   virtual rt::Task<Result<UploadInfo>> CreateUpload(const Context& context, std::string bucket, std::string key,
@@ -351,6 +401,15 @@ inline Status NoSuchBucket(std::string_view bucket) {
 }
 inline Status NoSuchObject(std::string_view bucket, std::string_view key) {
   return Status::NotFound("object `{}/{}` does not exist", bucket, key);
+}
+
+inline Status NoSuchVersion(std::string_view bucket, std::string_view key, uint64_t version) {
+  return Status::NotFound("object `{}/{}` has no version {}", bucket, key, version);
+}
+/// FailedPrecondition: `what` is refused in a bucket that keeps versions.
+inline Status KeepsVersions(std::string_view bucket, std::string_view what) {
+  return Status::FailedPrecondition("bucket `{}` keeps versions, so objects in it are not {}: put or copy whole objects",
+                                    bucket, what);
 }
 
 inline Status NoSuchUpload(const UploadName& upload) {

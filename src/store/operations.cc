@@ -168,8 +168,21 @@ Operation AbortUploadOperation(const Context& context, const UploadName& upload,
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms) {
   Fingerprint fingerprint;
   fingerprint.Add(bucket.name).Add(static_cast<uint8_t>(bucket.bucket_class));
+  if (bucket.versioning != Versioning::kOff) fingerprint.AddNumber(static_cast<uint64_t>(bucket.versioning));
   if (bucket.owner != context.tenant) fingerprint.Add(fmt::format("{}", static_cast<uint64_t>(bucket.owner)));
   return Make(context, OperationKind::kCreateBucket, fingerprint, now_ms);
+}
+
+Operation UpdateBucketOperation(const Context& context, std::string_view name, const BucketSettings& settings,
+                                uint64_t now_ms) {
+  Fingerprint fingerprint;
+  fingerprint.Add(name).AddNumber(settings.versioning ? 1 + static_cast<uint64_t>(*settings.versioning) : 0);
+  return Make(context, OperationKind::kUpdateBucket, fingerprint, now_ms);
+}
+
+Operation DeleteVersionOperation(const Context& context, std::string_view bucket, std::string_view key,
+                                 uint64_t version, uint64_t now_ms) {
+  return Make(context, OperationKind::kDeleteVersion, Fingerprint().Add(bucket).Add(key).AddNumber(version), now_ms);
 }
 
 Operation DeleteBucketOperation(const Context& context, std::string_view name, uint64_t now_ms) {

@@ -40,8 +40,10 @@ enum class OperationKind : uint8_t {
   kAbortUpload = 12,
   kOverwrite = 13,
   kTruncate = 14,
+  kUpdateBucket = 15,
+  kDeleteVersion = 16,
 };
-constexpr OperationKind kLastOperationKind = OperationKind::kTruncate;
+constexpr OperationKind kLastOperationKind = OperationKind::kDeleteVersion;
 
 /// Whether one that took place gave more than ok, which its record keeps.
 constexpr bool HasResult(OperationKind kind) {
@@ -136,6 +138,10 @@ Operation CompleteUploadOperation(const Context& context, const UploadName& uplo
                                   const CompleteOptions& options, uint64_t now_ms);
 Operation AbortUploadOperation(const Context& context, const UploadName& upload, uint64_t now_ms);
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms);
+Operation UpdateBucketOperation(const Context& context, std::string_view name, const BucketSettings& settings,
+                                uint64_t now_ms);
+Operation DeleteVersionOperation(const Context& context, std::string_view bucket, std::string_view key,
+                                 uint64_t version, uint64_t now_ms);
 Operation DeleteBucketOperation(const Context& context, std::string_view name, uint64_t now_ms);
 
 /// Whether a change that ended so has its result: it took place, or the state of the store decided against

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/tenancy.h"
 
+#include "store/checks.h"
+
 #include "base/limits.h"
 
 namespace forebay::store {
@@ -12,6 +14,7 @@ Status CheckBucketName(TenantId tenant, std::string_view name) {
 
 Status CheckNewBucket(TenantId tenant, BucketInfo* bucket) {
   FB_TRY(CheckBucketName(tenant, bucket->name));
+  FB_TRY(CheckVersioning(bucket->name, Versioning::kOff, bucket->versioning));
   if (bucket->name == kSystemBucket) {
     bucket->owner = TenantId::kSystem;
     return {};
