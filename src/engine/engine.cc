@@ -695,9 +695,15 @@ store::StoreUsage Engine::usage() const {
 }
 
 EngineStats Engine::stats() const {
+  const TierStats tier = core_->tier.stats();
   return {.tier_hits = core_->tier_hits.load(std::memory_order_relaxed),
           .tier_misses = core_->tier_misses.load(std::memory_order_relaxed),
           .tier_bytes = core_->tier.bytes(),
+          .tier_inserted = tier.inserted,
+          .tier_ghost_hits = tier.ghost_hits,
+          .tier_promoted = tier.promoted,
+          .tier_evicted_small = tier.evicted_small,
+          .tier_evicted_main = tier.evicted_main,
           .device_bytes_read = devices_->bytes_read(),
           .device_bytes_written = devices_->bytes_written(),
           .device_flushes = core_->commits->flushes(),

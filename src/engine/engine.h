@@ -37,6 +37,11 @@ struct EngineStats {
   uint64_t tier_hits = 0;  // blocks
   uint64_t tier_misses = 0;
   uint64_t tier_bytes = 0;
+  uint64_t tier_inserted = 0;       // blocks, as the four below
+  uint64_t tier_ghost_hits = 0;     // of them, right into the main queue: they had left the small one not long ago
+  uint64_t tier_promoted = 0;       // from the small to the main queue, since they were used
+  uint64_t tier_evicted_small = 0;  // from the small queue, all but a few without a use
+  uint64_t tier_evicted_main = 0;
   uint64_t device_bytes_read = 0;
   uint64_t device_bytes_written = 0;
   uint64_t device_flushes = 0;

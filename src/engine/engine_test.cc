@@ -77,6 +77,32 @@ TEST_F(EngineTest, AHotReadTouchesNoDevice) {
   EXPECT_EQ(after.tier_hits, before.tier_hits + 16);
 }
 
+TEST_F(EngineTest, AScanLeavesHotObjectsInMemory) {
+  for (const uint64_t step : {base::kMiB, 4 * base::kKiB}) {
+    TwinStore& twins = Make();  // 16 MiB of memory
+    for (int i = 0; i < 64; ++i)
+      ASSERT_TRUE(twins.Put("object" + std::to_string(i), RandomContent(i, base::kMiB)).ok());
+    const auto read = [&](int begin, int end) {
+      for (int i = begin; i < end; ++i) {
+        const auto reader = twins.Open("object" + std::to_string(i));
+        for (uint64_t at = 0; at < base::kMiB; at += step) EXPECT_TRUE(twins.Read(**reader, at, step).ok());
+      }
+    };
+    for (int round = 0; round < 12; ++round) {
+      read(0, 4);  // the hot ones
+      read(4 + 3 * round, 7 + 3 * round);
+    }
+    read(4, 64);
+    const EngineStats before = twins.engine().stats();
+    read(0, 4);
+    const EngineStats after = twins.engine().stats();
+    EXPECT_LE(after.device_bytes_read - before.device_bytes_read, 4 * base::kMiB / 10) << "in steps of " << step;
+    EXPECT_EQ(after.tier_inserted - after.tier_evicted_small - after.tier_evicted_main,
+              after.tier_bytes / (64 * base::kKiB));
+    EXPECT_GE(after.tier_promoted + after.tier_ghost_hits, 64U) << "the hot blocks";
+  }
+}
+
 TEST_F(EngineTest, ABlockThatWasDamagedOnTheDeviceIsAnErrorThatNamesIt) {
   TwinStore& twins = Make();
   const std::string content = RandomContent(3, 200'000);
