@@ -81,6 +81,10 @@ class ProbeStore final : public store::ObjectStore {
                                                                    store::OverwriteOptions options) override {
     return inner_.Overwrite(context, std::move(bucket), std::move(key), std::move(options));
   }
+  rt::Task<Status> SetAttributes(const store::Context& context, std::string bucket, std::string key, uint64_t version,
+                                 store::AttributeChange change) override {
+    return inner_.SetAttributes(context, std::move(bucket), std::move(key), version, std::move(change));
+  }
   rt::Task<Result<store::ObjectInfo>> Truncate(const store::Context& context, std::string bucket, std::string key,
                                                uint64_t size_bytes, store::Condition condition) override {
     return inner_.Truncate(context, std::move(bucket), std::move(key), size_bytes, std::move(condition));

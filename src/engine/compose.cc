@@ -70,6 +70,7 @@ class Composer {
     out_.key = request_.key;
     out_.condition = request_.options.condition;
     out_.metadata = request_.options.metadata;
+    out_.attributes = request_.options.attributes;
     out_.etag = request_.options.etag;
     out_.upload = request_.upload;
     out_.part = request_.part;
@@ -221,7 +222,7 @@ rt::Task<Result<store::ObjectInfo>> ComposeObject(Core& core, const store::Conte
     if (!publish.ok()) {
       if (operation.id.IsNone() || !store::IsResult(publish.error().code())) co_return publish.error();
       FB_CO_ASSIGN(const auto earlier, co_await BeginPut(core, context, operation, publish.error(), false));
-      if (earlier) co_return store::ResultOfPut(*earlier, request.key, request.options.metadata);
+      if (earlier) co_return store::ResultOfPut(*earlier, request.key, request.options.metadata, request.options.attributes);
       co_return publish.error();
     }
     Result<store::ObjectInfo> published = co_await Publish(core, context, operation, *std::move(publish),

@@ -379,6 +379,22 @@ rt::Task<Result<store::ObjectInfo>> Engine::Truncate(const store::Context& conte
                                     std::move(condition));
 }
 
+rt::Task<Status> Engine::SetAttributes(const store::Context& context, std::string bucket, std::string key,
+                                       uint64_t version, store::AttributeChange change) {
+  FB_CO_TRY(store::CheckDeadline(context, "set attributes"));
+  FB_CO_TRY(store::CheckAttributes(key, change));
+  FB_CO_TRY(store::CheckOperationId(context.operation));
+  store::Operation operation =
+      store::SetAttributesOperation(context, bucket, key, version, change, operation_time_ms());
+  const Result<uint64_t> id = FindBucket(context, bucket);
+  if (!id.ok() && operation.id.IsNone()) co_return id.error();
+  FB_CO_TRY(core_->health());
+  co_return co_await CommitOnce(*core_, context, operation,
+                                id.ok() ? MakeSetAttributes(*core_, std::move(bucket), *id, std::move(key), version,
+                                                            std::move(change))
+                                        : MakeRefusal(id.error()));
+}
+
 rt::Task<Result<store::ObjectInfo>> Engine::Compose(const store::Context& context, std::string bucket, std::string key,
                                                     std::vector<store::Source> sources, store::PutOptions options) {
   FB_CO_TRY(store::CheckDeadline(context, "compose"));
@@ -392,7 +408,7 @@ rt::Task<Result<store::ObjectInfo>> Engine::Compose(const store::Context& contex
   const Status refused = co_await CheckCompose(context, &request);
   FB_CO_ASSIGN(const std::optional<store::OperationRecord> earlier,
                co_await BeginPut(*core_, context, operation, refused, true));
-  if (earlier) co_return store::ResultOfPut(*earlier, request.key, request.options.metadata);
+  if (earlier) co_return store::ResultOfPut(*earlier, request.key, request.options.metadata, request.options.attributes);
   co_return co_await ComposeObject(*core_, context, operation, std::move(request));
 }
 
@@ -576,6 +592,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Engine::PutPart(const sto
       store::PutPartOperation(context, upload, number, options, operation_time_ms());
   options.condition = {};
   options.metadata.clear();
+  options.attributes.clear();
   const Result<uint64_t> id = co_await CheckUpload(context, upload);
   const bool look = !options.size_bytes || *options.size_bytes >= kLookBeforeBytes;
   FB_CO_ASSIGN(std::optional<store::OperationRecord> earlier,

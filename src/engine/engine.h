@@ -81,6 +81,8 @@ class Engine final : public store::ObjectStore {
   rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> Overwrite(const store::Context& context, std::string bucket,
                                                                    std::string key,
                                                                    store::OverwriteOptions options) override;
+  rt::Task<Status> SetAttributes(const store::Context& context, std::string bucket, std::string key, uint64_t version,
+                                 store::AttributeChange change) override;
   rt::Task<Result<store::ObjectInfo>> Truncate(const store::Context& context, std::string bucket, std::string key,
                                                uint64_t size_bytes, store::Condition condition) override;
   rt::Task<Result<store::ObjectInfo>> Compose(const store::Context& context, std::string bucket, std::string key,

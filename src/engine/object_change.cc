@@ -39,6 +39,15 @@ Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t buc
   return std::optional(CurrentVersion{std::move(row->first), std::move(newest)});
 }
 
+Result<std::optional<CurrentVersion>> FindVersion(meta::View& view, uint64_t bucket, const std::string& key,
+                                                  uint64_t version) {
+  std::string row_key = EncodeObjectKey(bucket, key, version);
+  FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kObjects, row_key));
+  if (!row) return std::optional<CurrentVersion>();
+  FB_ASSIGN(NewestVersion found, DecodeVersion(row_key, *row));
+  return std::optional(CurrentVersion{std::move(row_key), std::move(found)});
+}
+
 Result<std::optional<CurrentVersion>> FindNullVersion(meta::View& view, uint64_t bucket, const std::string& key) {
   std::string from = FirstVersion(bucket, key);
   while (true) {
@@ -262,6 +271,7 @@ void PublishTransaction::WriteVersion(meta::Batch& batch, bool keeps) {
       request_.etag.empty() ? store::DefaultETag(version, request_.crc32c) : std::move(request_.etag);
   record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
   record.metadata = std::move(request_.metadata);
+  record.attributes = std::move(request_.attributes);
 
   auto state = std::make_shared<ObjectState>();
   state->bucket = bucket_;

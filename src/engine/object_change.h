@@ -31,6 +31,9 @@ Result<std::vector<Piece>> ReadSegment(meta::View& view, const NewestVersion& ve
 
 Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t bucket, const std::string& key);
 
+/// One version, current or not.
+Result<std::optional<CurrentVersion>> FindVersion(meta::View& view, uint64_t bucket, const std::string& key,
+                                                  uint64_t version);
 /// The null version of a key, current or not.
 Result<std::optional<CurrentVersion>> FindNullVersion(meta::View& view, uint64_t bucket, const std::string& key);
 

@@ -7,7 +7,8 @@ uint64_t ObjectState::footprint() const {
   constexpr uint64_t kNodes = 256;  // list and hash nodes, control block
   uint64_t bytes = kNodes + sizeof(ObjectState) + info.key.size() + info.etag.size() + inline_content.size() +
                    pieces.size() * sizeof(MappedPiece);
-  for (const auto& [name, value] : info.metadata) bytes += 100 + name.size() + value.size();
+  for (const auto* entries : {&info.metadata, &info.attributes})
+    for (const auto& [name, value] : *entries) bytes += 100 + name.size() + value.size();
   for (const MappedExtent& extent : extents)
     bytes += sizeof(MappedExtent) + extent.record.checksums.size() * sizeof(uint32_t);
   return bytes;
@@ -20,7 +21,8 @@ store::ObjectInfo InfoOf(std::string_view key, uint64_t version, const ObjectRec
           .etag = record.etag,
           .crc32c = record.crc32c,
           .modified = base::WallTime(base::Duration(record.modified_ns)),
-          .metadata = record.metadata};
+          .metadata = record.metadata,
+          .attributes = record.attributes};
 }
 
 }  // namespace forebay::engine

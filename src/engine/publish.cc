@@ -37,6 +37,7 @@ rt::Task<Result<store::ObjectInfo>> Publish(Core& core, const store::Context& co
   const std::string bucket_name = request.bucket_name;
   const std::string key = request.key;
   const store::UserMetadata metadata = request.metadata;
+  const store::UserMetadata attributes = request.attributes;
   auto pending = std::make_shared<PendingCommit>();  // shared with the commit, which goes on when the
                                                      // deadline comes first
   pending->units = request.content.units;
@@ -47,7 +48,7 @@ rt::Task<Result<store::ObjectInfo>> Publish(Core& core, const store::Context& co
   if (pending->once != nullptr) LetGoOfOperations(core, context.reactor);  // also when the table is full
   FB_CO_TRY(pending->status);
   if (pending->once != nullptr) {
-    if (pending->once->earlier) co_return store::ResultOfPut(*pending->once->earlier, key, metadata);
+    if (pending->once->earlier) co_return store::ResultOfPut(*pending->once->earlier, key, metadata, attributes);
     FB_CO_TRY(pending->once->refusal);
   }
   co_return std::move(pending->outcome.info);

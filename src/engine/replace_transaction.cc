@@ -131,6 +131,7 @@ class ReplaceTransaction final : public ObjectChange {
     record.etag = store::DefaultETag(version, record.crc32c);
     record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
     record.metadata = old.metadata;
+    record.attributes = old.attributes;
     DeleteOldRows(batch);
     if (is_inline_) {
       record.storage = Storage::kInline;

@@ -13,7 +13,7 @@ namespace forebay::engine {
 namespace {
 
 /// 2: the accounts of tenants are kept. 3: objects may share extents, and have content under another number than
-/// their version's; operations have new kinds. 4: objects may have holes, and buckets versions. A program that does not know these would leave them wrong, so it
+/// their version's; operations have new kinds. 4: objects may have holes and attributes, and buckets versions. A program that does not know these would leave them wrong, so it
 /// is made to refuse; older ones are read.
 constexpr uint8_t kIdentityFormat = 4;
 /// Of an object's record that has kContentFlag.
@@ -21,6 +21,7 @@ constexpr uint8_t kContentFormat = 2;
 constexpr uint8_t kDeleteMarkerFlag = 1;
 constexpr uint8_t kContentFlag = 2;
 constexpr uint8_t kKeptFlag = 4;
+constexpr uint8_t kAttributesFlag = 8;
 constexpr uint8_t kVersioningOnFlag = 1;  // of a bucket
 constexpr uint8_t kVersioningSuspendedFlag = 2;
 constexpr size_t kVersionBytes = 8;
@@ -142,7 +143,7 @@ std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
   const bool other_content = record.content != 0 && record.content != VersionOf(row_key);
   encoder.U8(other_content ? kContentFormat : kRecordFormat);
   encoder.U8(static_cast<uint8_t>((record.delete_marker ? kDeleteMarkerFlag : 0) | (other_content ? kContentFlag : 0) |
-                                  (record.kept ? kKeptFlag : 0)));
+                                  (record.kept ? kKeptFlag : 0) | (record.attributes.empty() ? 0 : kAttributesFlag)));
   if (other_content) encoder.Varint(record.content);
   encoder.U8(static_cast<uint8_t>(record.storage));
   encoder.Varint(record.size_bytes);
@@ -150,6 +151,7 @@ std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
   encoder.Blob(record.etag);
   encoder.U64(static_cast<uint64_t>(record.modified_ns));
   PutMetadata(encoder, record.metadata);
+  if (!record.attributes.empty()) PutMetadata(encoder, record.attributes);
   if (record.storage == Storage::kMap) PutPieces(encoder, record.pieces);
   return Seal(row_key, std::move(out));
 }
@@ -171,7 +173,9 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   record.etag = decoder.Blob(base::kMaxETagBytes);
   record.modified_ns = static_cast<int64_t>(decoder.U64());
   record.metadata = TakeMetadata(decoder);
-  if ((flags & ~(kDeleteMarkerFlag | kContentFlag | kKeptFlag)) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
+  if ((flags & kAttributesFlag) != 0) record.attributes = TakeMetadata(decoder);
+  if ((flags & ~(kDeleteMarkerFlag | kContentFlag | kKeptFlag | kAttributesFlag)) != 0 || !SizeSuitsStorage(record))
+    decoder.Fail();
   if (record.delete_marker && record.size_bytes != 0) decoder.Fail();
   if (record.storage == Storage::kMap && !decoder.failed())
     record.pieces = TakePieces(decoder, record.size_bytes);

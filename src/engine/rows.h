@@ -75,6 +75,7 @@ struct ObjectRecord {
   std::string etag;
   int64_t modified_ns = 0;
   store::UserMetadata metadata;
+  store::UserMetadata attributes{};
   Storage storage = Storage::kInline;
   std::vector<Piece> pieces;  // kMap only; they add up to size_bytes
   friend bool operator==(const ObjectRecord&, const ObjectRecord&) = default;

@@ -171,6 +171,8 @@ TEST(RowsTest, ComeBack) {
   ObjectRecord kept = MappedObject();
   kept.kept = true;
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, kept)), kept);
+  kept.attributes = {{"posix.mode", "0644"}, {"s3.tag", ""}};
+  EXPECT_EQ(*DecodeObject(key, EncodeObject(key, kept)), kept);
   ObjectRecord marker{.delete_marker = true, .kept = true, .content = 1, .etag = {}, .modified_ns = 5, .metadata = {}, .pieces = {}};
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, marker)), marker);
   marker.size_bytes = 1;

@@ -50,6 +50,43 @@ class DeleteTransaction final : public ObjectChange {
   }
 };
 
+/// The row of a version, which stays under its key.
+class SetAttributesTransaction final : public ObjectChange {
+ public:
+  SetAttributesTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string key, uint64_t version,
+                           store::AttributeChange change)
+      : ObjectChange(core, std::move(bucket_name), bucket, std::move(key), change.condition),
+        version_(version),
+        change_(std::move(change)) {}
+
+  Status Prepare(meta::View& view, meta::Batch& batch) override {
+    FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
+    FB_ASSIGN(CurrentVersion found, Find(view));
+    ObjectRecord& record = found.newest.record;
+    FB_TRY(store::CheckCondition(condition_, record.etag, bucket_name_, key_));
+    FB_ASSIGN(record.attributes, store::ChangedAttributes(std::move(record.attributes), change_));
+    BeginChange();
+    batch.Put(Family::kObjects, found.row_key, EncodeObject(found.row_key, record));
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+
+ private:
+  Result<CurrentVersion> Find(meta::View& view) {
+    if (version_ == 0) {
+      FB_ASSIGN(std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
+      if (!current || current->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, key_);
+      return *std::move(current);
+    }
+    FB_ASSIGN(std::optional<CurrentVersion> found, FindVersion(view, bucket_, key_, version_));
+    if (!found || found->newest.record.delete_marker) return store::NoSuchVersion(bucket_name_, key_, version_);
+    return *std::move(found);
+  }
+
+  const uint64_t version_;  // 0: the current one
+  const store::AttributeChange change_;
+};
+
 class DeleteVersionTransaction final : public ObjectChange {
  public:
   DeleteVersionTransaction(Core& core, std::string bucket_name, uint64_t bucket, std::string key, uint64_t version)
@@ -58,13 +95,11 @@ class DeleteVersionTransaction final : public ObjectChange {
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, bucket_name_, bucket_));
     owner_ = bucket.owner;
-    CurrentVersion found{.row_key = EncodeObjectKey(bucket_, key_, version_), .newest = {}};
-    FB_ASSIGN(const std::optional<std::string> row, view.Get(Family::kObjects, found.row_key));
-    if (!row) return store::NoSuchVersion(bucket_name_, key_, version_);
-    FB_ASSIGN(found.newest, DecodeVersion(found.row_key, *row));
-    FB_TRY(removal_.Plan(view, found, references_));
+    FB_ASSIGN(const std::optional<CurrentVersion> found, FindVersion(view, bucket_, key_, version_));
+    if (!found) return store::NoSuchVersion(bucket_name_, key_, version_);
+    FB_TRY(removal_.Plan(view, *found, references_));
     FB_TRY(references_.Plan(view));
-    usage_change_.Remove(found.newest.record.size_bytes);
+    usage_change_.Remove(found->newest.record.size_bytes);
     BeginChange();
     removal_.Apply(batch);
     references_.Apply(batch, *core_.commits);
@@ -356,6 +391,12 @@ std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_nam
                                               std::string key, store::Condition condition) {
   return std::make_unique<DeleteTransaction>(core, std::move(bucket_name), bucket, std::move(key),
                                              std::move(condition));
+}
+
+std::unique_ptr<meta::Transaction> MakeSetAttributes(Core& core, std::string bucket_name, uint64_t bucket,
+                                                     std::string key, uint64_t version, store::AttributeChange change) {
+  return std::make_unique<SetAttributesTransaction>(core, std::move(bucket_name), bucket, std::move(key), version,
+                                                    std::move(change));
 }
 
 std::unique_ptr<meta::Transaction> MakeDeleteVersion(Core& core, std::string bucket_name, uint64_t bucket,

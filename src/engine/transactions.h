@@ -52,6 +52,7 @@ struct PublishRequest {
   std::string key{};
   store::Condition condition{};
   store::UserMetadata metadata{};
+  store::UserMetadata attributes{};
   std::string etag{};  // empty: the store's own
   uint64_t size_bytes = 0;
   uint32_t crc32c = 0;
@@ -77,6 +78,9 @@ struct PublishOutcome {
 std::unique_ptr<meta::Transaction> MakePublish(Core& core, PublishRequest request, PublishOutcome* outcome);
 std::unique_ptr<meta::Transaction> MakeDelete(Core& core, std::string bucket_name, uint64_t bucket,
                                               std::string key, store::Condition condition);
+/// `version` 0 is the current one.
+std::unique_ptr<meta::Transaction> MakeSetAttributes(Core& core, std::string bucket_name, uint64_t bucket,
+                                                     std::string key, uint64_t version, store::AttributeChange change);
 std::unique_ptr<meta::Transaction> MakeDeleteVersion(Core& core, std::string bucket_name, uint64_t bucket,
                                                      std::string key, uint64_t version);
 std::unique_ptr<meta::Transaction> MakeUpdateBucket(Core& core, TenantId tenant, std::string name,

@@ -40,6 +40,7 @@ rt::Task<Result<store::ObjectInfo>> Writer::Commit(const store::Context& context
                          .key = key_,
                          .condition = options_.condition,
                          .metadata = options_.metadata,
+                         .attributes = options_.attributes,
                          .etag = options_.etag,
                          .size_bytes = content.size_bytes,
                          .crc32c = content.crc32c,

@@ -52,8 +52,21 @@ Status CheckDeadline(const Context& context, std::string_view what) {
 Status CheckPut(std::string_view key, const PutOptions& options) {
   FB_TRY(base::CheckKey(key));
   FB_TRY(CheckMetadata(options.metadata));
+  FB_TRY(CheckMetadata(options.attributes));
   FB_TRY(CheckETag(options.etag));
   return CheckObjectSize(0, options.size_bytes.value_or(0));
+}
+
+Status CheckAttributes(std::string_view key, const AttributeChange& change) {
+  FB_TRY(CheckOverwrite(key, {.condition = change.condition}));
+  return CheckMetadata(change.set);
+}
+
+Result<UserMetadata> ChangedAttributes(UserMetadata attributes, const AttributeChange& change) {
+  for (const std::string& name : change.remove) attributes.erase(name);
+  for (const auto& [name, value] : change.set) attributes[name] = value;
+  FB_TRY(CheckMetadata(attributes));
+  return attributes;
 }
 
 Status CheckVersioning(std::string_view bucket, Versioning now, Versioning next) {

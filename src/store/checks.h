@@ -28,6 +28,11 @@ Status CheckVersionList(const VersionListOptions& options);
 Status CheckOverwrite(std::string_view key, const OverwriteOptions& options);
 Status CheckTruncate(std::string_view key, uint64_t size_bytes, const Condition& condition);
 
+/// InvalidArgument for a bad key, the condition if-absent, or bad names and values.
+Status CheckAttributes(std::string_view key, const AttributeChange& change);
+/// The attributes after a change; InvalidArgument when they are too large.
+Result<UserMetadata> ChangedAttributes(UserMetadata attributes, const AttributeChange& change);
+
 /// A run of an object.
 struct ByteRange {
   uint64_t offset = 0;

@@ -29,6 +29,7 @@ class MemoryStore::Writer final : public ObjectWriter {
         overwrite_(std::move(overwrite)) {
     version_.info.key = std::move(key);
     version_.info.metadata = options_.metadata;
+    version_.info.attributes = options_.attributes;
   }
 
   rt::Task<Result<base::Buffer>> Allocate(const Context& context, size_t size) override {
@@ -83,7 +84,7 @@ class MemoryStore::Writer final : public ObjectWriter {
     VersionPointer replaced;  // freed without the lock
     const base::MutexLock lock(store_.mutex_);
     FB_ASSIGN(const auto earlier, store_.operations_.Begin(operation_));
-    if (earlier) return ResultOfPut(*earlier, key, options_.metadata);
+    if (earlier) return ResultOfPut(*earlier, key, options_.metadata, options_.attributes);
     if (part_)
       return store_.operations_.End(
           operation_, store_.StorePart(operation_.tenant, *part_, options_.etag, std::move(version_), &replaced));
@@ -241,13 +242,14 @@ rt::Task<Result<ObjectInfo>> MemoryStore::Compose(const Context& context, std::s
   VersionPointer replaced;  // freed without the lock
   const base::MutexLock lock(mutex_);
   FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
-  if (earlier) co_return ResultOfPut(*earlier, key, options.metadata);
+  if (earlier) co_return ResultOfPut(*earlier, key, options.metadata, options.attributes);
   const auto compose = [&]() FB_REQUIRES(mutex_) -> Result<ObjectInfo> {
     FB_TRY(CheckPublish(context.tenant, bucket, key, {.condition = options.condition}));
     FB_ASSIGN(Version version, Join(context.tenant, sources));
     FB_TRY(CheckAnnouncedSize(options.size_bytes, version.info.size_bytes));
     version.info.key = key;
     version.info.metadata = options.metadata;
+    version.info.attributes = options.attributes;
     return Publish(context.tenant, bucket, options, std::move(version), &replaced);
   };
   co_return operations_.End(operation, compose());
@@ -355,6 +357,7 @@ Result<ObjectInfo> MemoryStore::Replace(TenantId tenant, std::string_view bucket
   Version whole;
   whole.info.key = content.info.key;
   whole.info.metadata = old->info.metadata;
+  whole.info.attributes = old->info.attributes;
   Append(*old, 0, std::min(begin, size), &whole);
   if (begin > size) FB_TRY(AppendZeros(begin - size, &whole));
   Append(content, 0, length, &whole);
@@ -382,9 +385,41 @@ Result<ObjectInfo> MemoryStore::Resize(TenantId tenant, std::string_view bucket,
   Version whole;
   whole.info.key = old->info.key;
   whole.info.metadata = old->info.metadata;
+  whole.info.attributes = old->info.attributes;
   Append(*old, 0, kept, &whole);
   FB_TRY(AppendZeros(size_bytes - kept, &whole));
   return Publish(tenant, bucket, {.condition = condition}, std::move(whole), replaced);
+}
+
+rt::Task<Status> MemoryStore::SetAttributes(const Context& context, std::string bucket, std::string key,
+                                            uint64_t version, AttributeChange change) {
+  FB_CO_TRY(CheckDeadline(context, "set attributes"));
+  FB_CO_TRY(CheckAttributes(key, change));
+  FB_CO_TRY(CheckOperationId(context.operation));
+  const Operation operation = SetAttributesOperation(context, bucket, key, version, change, operation_time_ms());
+  VersionPointer replaced;  // freed without the lock
+  const base::MutexLock lock(mutex_);
+  FB_CO_ASSIGN(const auto earlier, operations_.Begin(operation));
+  if (earlier) co_return earlier->refusal;
+  co_return operations_.End(operation, ChangeAttributes(context.tenant, bucket, key, version, change, &replaced));
+}
+
+Status MemoryStore::ChangeAttributes(TenantId tenant, std::string_view bucket, const std::string& key, uint64_t version,
+                                     const AttributeChange& change, VersionPointer* replaced) {
+  FB_ASSIGN(Bucket * in, FindBucket(tenant, bucket));
+  const auto current = in->objects.find(key);
+  if (version == 0) {
+    if (current == in->objects.end()) return NoSuchObject(bucket, key);
+    version = current->second->info.version;
+  }
+  const VersionPointer found = FindVersion(*in, key, version);
+  if (found == nullptr || found->delete_marker) return NoSuchVersion(bucket, key, version);
+  FB_TRY(CheckCondition(change.condition, found->info.etag, bucket, key));
+  auto changed = std::make_shared<Version>(*found);
+  FB_ASSIGN(changed->info.attributes, ChangedAttributes(std::move(changed->info.attributes), change));
+  const bool is_current = current != in->objects.end() && current->second == found;
+  *replaced = std::exchange(is_current ? current->second : in->others[{key, ~version}], std::move(changed));
+  return {};
 }
 
 rt::Task<Status> MemoryStore::Rename(const Context& context, std::string bucket, std::string from, std::string to,
@@ -540,6 +575,7 @@ rt::Task<Result<std::unique_ptr<ObjectWriter>>> MemoryStore::PutPart(const Conte
   const Operation operation = PutPartOperation(context, upload, number, options, operation_time_ms());
   options.condition = {};
   options.metadata.clear();
+  options.attributes.clear();
   const auto begin = [&]() -> Result<std::optional<OperationRecord>> {
     const base::MutexLock lock(mutex_);
     FB_ASSIGN(std::optional<OperationRecord> earlier, operations_.Begin(operation));

@@ -48,6 +48,8 @@ class MemoryStore final : public ObjectStore {
                                                             std::string key, OverwriteOptions options) override;
   rt::Task<Result<ObjectInfo>> Truncate(const Context& context, std::string bucket, std::string key,
                                         uint64_t size_bytes, Condition condition) override;
+  rt::Task<Status> SetAttributes(const Context& context, std::string bucket, std::string key, uint64_t version,
+                                 AttributeChange change) override;
   rt::Task<Result<ObjectInfo>> Compose(const Context& context, std::string bucket, std::string key,
                                        std::vector<Source> sources, PutOptions options) override;
   rt::Task<Status> Rename(const Context& context, std::string bucket, std::string from, std::string to,
@@ -176,6 +178,8 @@ class MemoryStore final : public ObjectStore {
                              VersionPointer* replaced) FB_REQUIRES(mutex_);
   Result<ObjectInfo> Resize(TenantId tenant, std::string_view bucket, std::string_view key, uint64_t size_bytes,
                             const Condition& condition, VersionPointer* replaced) FB_REQUIRES(mutex_);
+  Status ChangeAttributes(TenantId tenant, std::string_view bucket, const std::string& key, uint64_t version,
+                          const AttributeChange& change, VersionPointer* replaced) FB_REQUIRES(mutex_);
   Result<VersionPointer> FindToChange(TenantId tenant, std::string_view bucket, std::string_view key,
                                       const Condition& condition) FB_REQUIRES(mutex_);
   static void Append(const Version& from, uint64_t offset, uint64_t length, Version* to);

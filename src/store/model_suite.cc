@@ -23,6 +23,7 @@ struct ModelObject {
   std::string content;
   std::string etag;
   UserMetadata metadata;
+  UserMetadata attributes{};
 };
 
 /// A reader and what it must go on to read.
@@ -119,7 +120,7 @@ class ModelWriter {
   }
 
   rt::Task<void> Step() {
-    const uint64_t dice = Below(470);
+    const uint64_t dice = Below(490);
     if (dice < 110) return PutOne();
     if (dice < 140) return AbandonOne();
     if (dice < 220) return GetOne();
@@ -132,6 +133,7 @@ class ModelWriter {
     if (dice < 388) return RenameSome();
     if (dice < 440) return OverwriteOne();
     if (dice < 455) return TruncateOne();
+    if (dice < 470) return SetSomeAttributes();
     return StatOne();
   }
 
@@ -195,6 +197,23 @@ class ModelWriter {
     objects_[key].content.resize(size, '\0');
     Check(changed->crc32c == base::Crc32c(AsBytes(objects_[key].content)), what + ": the checksum");
     objects_[key].etag = changed->etag;
+  }
+
+  rt::Task<void> SetSomeAttributes() {
+    const std::string key = AnyKey();
+    AttributeChange change;
+    Code expected = Code::kOk;
+    std::tie(change.condition, expected) = ChangeCondition(key);
+    for (const char* const name : {"a", "b", "c"}) {
+      if (Below(3) == 0) change.set[name] = std::to_string(Below(100));
+      if (Below(3) == 0) change.remove.emplace_back(name);
+    }
+    const Context context = suite_.MakeContext();
+    const Status set = co_await suite_.store().SetAttributes(context, StoreSuite::kBucket, key, 0, change);
+    if (!Check(Is(set, expected), "set attributes of " + key) || !set.ok()) co_return;
+    UserMetadata& attributes = objects_[key].attributes;
+    for (const std::string& name : change.remove) attributes.erase(name);
+    for (const auto& [name, value] : change.set) attributes[name] = value;
   }
 
   rt::Task<void> ComposeOne() {
@@ -352,7 +371,8 @@ class ModelWriter {
     const Context context = suite_.MakeContext();
     const Result<ObjectInfo> info = co_await suite_.store().Stat(context, StoreSuite::kBucket, key);
     if (!Check(Is(info, object != nullptr ? Code::kOk : Code::kNotFound), "stat " + key) || object == nullptr) co_return;
-    Check(info->size_bytes == object->content.size() && info->etag == object->etag && info->metadata == object->metadata,
+    Check(info->size_bytes == object->content.size() && info->etag == object->etag && info->metadata == object->metadata &&
+              info->attributes == object->attributes,
           "what stat says of " + key);
   }
 

@@ -31,7 +31,7 @@ namespace forebay::store {
 constexpr std::string_view kSystemBucket = "_forebay";
 
 
-// Operations. Of the changes (a put's, overwrite's or part's Commit, Truncate, Compose, Rename, RenamePrefix, Delete,
+// Operations. Of the changes (a put's, overwrite's or part's Commit, Truncate, SetAttributes, Compose, Rename, RenamePrefix, Delete,
 // DeleteVersion, CreateBucket, UpdateBucket, DeleteBucket, CreateUpload, CopyPart, CompleteUpload, AbortUpload) that come with the same tenant and operation id, the first to reach its commit acts; its result becomes durable with the effect and
 // is kept for kOperationRetention (operations.h), over restarts. All others get that result, those that came
 // while the first was on its way too. A result is success, or the refusal NotFound, AlreadyExists or
@@ -81,7 +81,7 @@ struct BucketSettings {
 
 using UserMetadata = std::map<std::string, std::string>;
 
-/// What is known of one object version. Immutable.
+/// What is known of one object version. Immutable, but for the attributes.
 struct ObjectInfo {
   std::string key;
   uint64_t version = 0;     // never used again, larger is later
@@ -90,6 +90,7 @@ struct ObjectInfo {
   uint32_t crc32c = 0;      // of the whole content
   base::WallTime modified;
   UserMetadata metadata;
+  UserMetadata attributes{};  // may change while the version and its etag stay: SetAttributes
 };
 
 /// The precondition of a put, delete or read.
@@ -106,7 +107,16 @@ struct PutOptions {
   Condition condition{};                 // evaluated at Commit, atomically with the publish
   std::optional<uint64_t> size_bytes{};  // when known: lets the store choose extents; Commit refuses another size
   UserMetadata metadata{};
+  UserMetadata attributes{};
   std::string etag{};                    // chosen by a frontend whose protocol fixes it; empty = the store's own
+};
+
+/// A change of attributes: tags, the owner and mode of a file, whatever a frontend keeps beside an object. Its names
+/// begin with the frontend's own, such as `s3.` or `posix.`.
+struct AttributeChange {
+  Condition condition{};               // none or if-match
+  UserMetadata set{};                  // added, or in place of those with the same names
+  std::vector<std::string> remove{};   // before; those that are not there are fine
 };
 
 /// Which bytes of an object are replaced.
@@ -316,6 +326,12 @@ class ObjectStore {
   /// the quota. Else as Overwrite.
   virtual rt::Task<Result<ObjectInfo>> Truncate(const Context& context, std::string bucket, std::string key,
                                                 uint64_t size_bytes, Condition condition) = 0;
+  /// Changes attributes of the current version, or of `version` unless that is 0, all at one moment. It stays the same
+  /// version: etag, metadata, time and readers do not change. Copies have attributes of their own; a rename or
+  /// overwrite keeps them. NotFound; InvalidArgument for bad names or values, or more than kMaxUserMetadataBytes in
+  /// all; as the condition says.
+  virtual rt::Task<Status> SetAttributes(const Context& context, std::string bucket, std::string key, uint64_t version,
+                                         AttributeChange change) = 0;
   /// Publishes an object whose content is that of the sources, one after the other, all as of one moment: a copy
   /// (one source), a concatenation (several), a snapshot, an object with more or less at its end (it may be among
   /// its own sources). Content is not copied but shared, until the last object that refers to it is gone; short runs

@@ -88,6 +88,7 @@ Operation PutOperation(const Context& context, std::string_view bucket, std::str
                        const PutOptions& options, uint64_t now_ms) {
   Fingerprint fingerprint;
   fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag).Add(options.metadata);
+  if (!options.attributes.empty()) fingerprint.AddNumber(options.metadata.size()).Add(options.attributes);
   return Make(context, OperationKind::kPut, fingerprint, now_ms);
 }
 
@@ -124,6 +125,7 @@ Operation ComposeOperation(const Context& context, std::string_view bucket, std:
   fingerprint.Add(bucket).Add(key).Add(options.condition).Add(options.etag).AddNumber(sources.size());
   for (const Source& source : sources) fingerprint.Add(source);
   fingerprint.Add(options.metadata);
+  if (!options.attributes.empty()) fingerprint.AddNumber(options.metadata.size()).Add(options.attributes);
   return Make(context, OperationKind::kCompose, fingerprint, now_ms);
 }
 
@@ -171,6 +173,14 @@ Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket
   if (bucket.versioning != Versioning::kOff) fingerprint.AddNumber(static_cast<uint64_t>(bucket.versioning));
   if (bucket.owner != context.tenant) fingerprint.Add(fmt::format("{}", static_cast<uint64_t>(bucket.owner)));
   return Make(context, OperationKind::kCreateBucket, fingerprint, now_ms);
+}
+
+Operation SetAttributesOperation(const Context& context, std::string_view bucket, std::string_view key,
+                                 uint64_t version, const AttributeChange& change, uint64_t now_ms) {
+  Fingerprint fingerprint;
+  fingerprint.Add(bucket).Add(key).AddNumber(version).Add(change.condition).AddNumber(change.remove.size());
+  for (const std::string& name : change.remove) fingerprint.Add(name);
+  return Make(context, OperationKind::kSetAttributes, fingerprint.Add(change.set), now_ms);
 }
 
 Operation UpdateBucketOperation(const Context& context, std::string_view name, const BucketSettings& settings,
@@ -255,8 +265,8 @@ Content ObjectOf(const OperationRecord& record) {
   return record.kind == OperationKind::kOverwrite ? record.object : record.content.value_or(Content{});
 }
 
-Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key,
-                               const UserMetadata& metadata) {
+Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key, const UserMetadata& metadata,
+                               const UserMetadata& attributes) {
   FB_TRY(record.refusal);
   const Content content = ObjectOf(record);
   return ObjectInfo{.key = std::string(key),
@@ -265,7 +275,8 @@ Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view k
                     .etag = record.etag,
                     .crc32c = content.crc32c,
                     .modified = base::WallTime(base::Duration(record.modified_ns)),
-                    .metadata = metadata};
+                    .metadata = metadata,
+                    .attributes = attributes};
 }
 
 }  // namespace forebay::store

@@ -42,8 +42,9 @@ enum class OperationKind : uint8_t {
   kTruncate = 14,
   kUpdateBucket = 15,
   kDeleteVersion = 16,
+  kSetAttributes = 17,
 };
-constexpr OperationKind kLastOperationKind = OperationKind::kDeleteVersion;
+constexpr OperationKind kLastOperationKind = OperationKind::kSetAttributes;
 
 /// Whether one that took place gave more than ok, which its record keeps.
 constexpr bool HasResult(OperationKind kind) {
@@ -138,6 +139,8 @@ Operation CompleteUploadOperation(const Context& context, const UploadName& uplo
                                   const CompleteOptions& options, uint64_t now_ms);
 Operation AbortUploadOperation(const Context& context, const UploadName& upload, uint64_t now_ms);
 Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket, uint64_t now_ms);
+Operation SetAttributesOperation(const Context& context, std::string_view bucket, std::string_view key,
+                                 uint64_t version, const AttributeChange& change, uint64_t now_ms);
 Operation UpdateBucketOperation(const Context& context, std::string_view name, const BucketSettings& settings,
                                 uint64_t now_ms);
 Operation DeleteVersionOperation(const Context& context, std::string_view bucket, std::string_view key,
@@ -170,7 +173,7 @@ Status TooManyOperations(uint64_t count);
 /// The content of the object that a record tells of; 0 bytes when it took no place.
 Content ObjectOf(const OperationRecord& record);
 /// The result of a put, or of another change that gives an object, that has a record.
-Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key,
-                               const UserMetadata& metadata);
+Result<ObjectInfo> ResultOfPut(const OperationRecord& record, std::string_view key, const UserMetadata& metadata,
+                               const UserMetadata& attributes = {});
 
 }  // namespace forebay::store

@@ -29,7 +29,7 @@ rt::Task<Result<ObjectInfo>> ReplayedWriter::Commit(const Context& context, std:
   }
   operation_.content = ContentOf(crc32c);
   FB_CO_TRY(CheckSameRequest(record_, operation_));
-  co_return ResultOfPut(record_, key_, options_.metadata);
+  co_return ResultOfPut(record_, key_, options_.metadata, options_.attributes);
 }
 
 }  // namespace forebay::store
