@@ -15,6 +15,7 @@ namespace {
 /// Of a range whose checksum is worked out in one go.
 constexpr uint64_t kChecksumStepBytes = 16 * base::kMiB;
 constexpr uint64_t kBufferBytes = 64 * base::kKiB;
+constexpr uint64_t kStepBytes = 192 * base::kKiB;  // of content that is read at once
 
 rt::Task<Result<uint32_t>> SumOfPart(const store::Context& context, const OpenVersionPtr& version,
                                      const BlockPart& part) {
@@ -31,10 +32,7 @@ rt::Task<Result<uint32_t>> SumOfPart(const store::Context& context, const OpenVe
 }  // namespace
 
 ContentCopy::ContentCopy(Core& core, const store::Context& context, std::string name, uint64_t total_bytes)
-    : core_(core),
-      context_(context),
-      writer_(core, context.reactor, std::move(name), total_bytes),
-      left_(total_bytes) {
+    : context_(context), writer_(core, context.reactor, std::move(name), total_bytes), left_(total_bytes) {
   writer_.NeedExtents();
 }
 
@@ -42,10 +40,13 @@ rt::Task<Result<uint32_t>> ContentCopy::AddRange(OpenVersionPtr from, uint64_t o
   Reader reader(std::move(from));
   uint32_t sum = base::kCrc32cEmpty;
   for (uint64_t done = 0; done < length;) {
-    const uint64_t step = std::min<uint64_t>(base::kMaxChunkBytes, length - done);
-    FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context_, offset + done, step));
-    for (const base::Buffer& buffer : data.buffers) FB_CO_TRY(co_await Fill(buffer.view()));
-    sum = base::Crc32cCombine(sum, data.crc32c, step);
+    const uint64_t step = std::min(kStepBytes, length - done);
+    {
+      FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context_, offset + done, step));
+      for (const base::Buffer& buffer : data.buffers) staged_ += AsText(buffer.view());
+      sum = base::Crc32cCombine(sum, data.crc32c, step);
+    }
+    FB_CO_TRY(co_await WriteStaged());
     done += step;
   }
   co_return sum;
@@ -53,32 +54,32 @@ rt::Task<Result<uint32_t>> ContentCopy::AddRange(OpenVersionPtr from, uint64_t o
 
 rt::Task<Result<uint32_t>> ContentCopy::AddZeros(uint64_t length) {
   for (uint64_t left = length; left != 0;) {
-    const uint64_t step = std::min<uint64_t>(left, core_.zeros.size());
-    FB_CO_TRY(co_await Fill(core_.zeros.view().first(step)));
+    const uint64_t step = std::min(left, kStepBytes);
+    staged_.append(step, '\0');
+    FB_CO_TRY(co_await WriteStaged());
     left -= step;
   }
   co_return base::Crc32cZeros(length);
 }
 
-rt::Task<Result<uint32_t>> ContentCopy::Add(ByteView bytes) {
-  FB_CO_TRY(co_await Fill(bytes));
-  co_return base::Crc32c(bytes);
+rt::Task<Result<uint32_t>> ContentCopy::Add(std::string_view bytes) {
+  staged_ += bytes;
+  FB_CO_TRY(co_await WriteStaged());
+  co_return base::Crc32c(AsBytes(bytes));
 }
 
-rt::Task<Status> ContentCopy::Fill(ByteView bytes) {
-  while (!bytes.empty()) {
-    if (buffer_.empty()) {
-      FB_CO_ASSIGN(buffer_, co_await writer_.Allocate(context_, std::min(left_, kBufferBytes)));
-      filled_ = 0;
-    }
-    const size_t take = std::min(bytes.size(), buffer_.size() - filled_);
-    std::memcpy(buffer_.writable().data() + filled_, bytes.data(), take);
-    bytes = bytes.subspan(take);
-    filled_ += take;
-    left_ -= take;
-    if (filled_ == buffer_.size() || left_ == 0)
-      FB_CO_TRY(co_await writer_.Write(context_, std::exchange(buffer_, {}).Slice(0, filled_)));
+rt::Task<Status> ContentCopy::WriteStaged() {
+  size_t begin = 0;
+  while (staged_.size() - begin >= kBufferBytes || (staged_.size() - begin == left_ && left_ != 0)) {
+    const std::string_view rest = std::string_view(staged_).substr(begin);
+    FB_CO_ASSIGN(base::Buffer buffer,
+                 co_await writer_.Allocate(context_, std::min<uint64_t>(rest.size(), kBufferBytes)));
+    std::memcpy(buffer.writable().data(), rest.data(), buffer.size());
+    begin += buffer.size();
+    left_ -= buffer.size();
+    FB_CO_TRY(co_await writer_.Write(context_, std::move(buffer)));
   }
+  staged_.erase(0, begin);
   co_return Status();
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ContentCopy: new content that is put together from runs of open objects, from memory and from zeros, and written to
-// extents of its own. NewRuns: such content as runs of a map. Reactor-local in the call.
+// extents of its own. What is on its way stands on the heap, a quarter of a MiB at most, so that nobody waits for memory
+// of the arena who holds some. NewRuns: such content as runs of a map. Reactor-local in the call.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/arena.h"
@@ -28,21 +30,19 @@ class ContentCopy {
   /// Each appends, and gives the checksum of what it appended.
   rt::Task<Result<uint32_t>> AddRange(OpenVersionPtr from, uint64_t offset, uint64_t length);
   rt::Task<Result<uint32_t>> AddZeros(uint64_t length);
-  rt::Task<Result<uint32_t>> Add(ByteView bytes);
+  rt::Task<Result<uint32_t>> Add(std::string_view bytes);
 
   /// All of it, in extents. After total_bytes were appended.
   rt::Task<Result<NewContent>> Finish();
 
  private:
-  rt::Task<Status> Fill(ByteView bytes);
+  /// Writes what is staged, but for what does not fill a buffer, unless it is the last.
+  rt::Task<Status> WriteStaged();
 
-  Core& core_;
   const store::Context& context_;
   ContentWriter writer_;
   uint64_t left_;  // to append
-  // Filled before it is written, as every buffer but the last is whole.
-  base::Buffer buffer_;
-  size_t filled_ = 0;
+  std::string staged_;
 };
 
 /// Hands out new content from its beginning on.

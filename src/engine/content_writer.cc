@@ -212,13 +212,11 @@ void ContentWriter::TrimLastExtent() {
   shared_->units->TrimLast(extent.run.units);
 }
 
-std::optional<ContentWriter::Held> ContentWriter::TakeHeld() {
+std::optional<std::string> ContentWriter::TakeHeld() {
   if (!extents_.empty() || size_bytes_ > hold_back_bytes_) return std::nullopt;
-  Held held{.buffers = {}, .crc32c = base::kCrc32cEmpty};
-  for (base::Buffer& buffer : pending_) {
-    held.crc32c = base::Crc32cExtend(held.crc32c, buffer.view());
-    held.buffers.push_back(std::move(buffer));
-  }
+  std::string held;
+  held.reserve(size_bytes_);
+  for (const base::Buffer& buffer : pending_) held += AsText(buffer.view());
   pending_.clear();
   return held;
 }

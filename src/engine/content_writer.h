@@ -44,12 +44,8 @@ class ContentWriter {
   void HoldBack(uint64_t bytes) { hold_back_bytes_ = bytes; }
   /// Nothing is taken from here on.
   void End() { ended_ = true; }
-  /// All content, when none of it went to a device, and its checksum; Finish is not called then. After End.
-  struct Held {
-    std::vector<base::Buffer> buffers;
-    uint32_t crc32c;
-  };
-  std::optional<Held> TakeHeld();
+  /// All content, when none of it went to a device; its memory is free then, and Finish is not called. After End.
+  std::optional<std::string> TakeHeld();
   /// Waits until all content is written. Called once, after End.
   rt::Task<Result<NewContent>> Finish(const store::Context& context);
 

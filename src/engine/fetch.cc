@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "base/checksum.h"
@@ -52,18 +53,25 @@ class Fetcher {
 
   rt::Task<Status> Run() {
     while (true) {
+      // A block that was overwritten here and there has several parts: it is read once.
       std::vector<BlockPart*> missing;
+      std::unordered_map<BlockKey, const BlockPart*, BlockKeyHash> blocks;
       for (BlockPart& part : fetch_.parts)
-        if (part.content.empty() && !part.is_hole()) missing.push_back(&part);
+        if (IsMissing(part) && blocks.try_emplace(Block(state_, part).key(), &part).second) missing.push_back(&part);
       if (missing.empty()) co_return Status();
       if (fetch_.deadline != base::kNever && reactor_.Now() >= fetch_.deadline)
         co_return Status::DeadlineExceeded("reading `{}/{}`: the deadline passed", version_.bucket_name,
                                            state_.info.key);
       FB_CO_TRY(co_await FetchOnce(missing));
+      for (BlockPart& part : fetch_.parts)
+        if (IsMissing(part)) part.content = blocks.at(Block(state_, part).key())->content;
     }
   }
 
  private:
+  static bool IsMissing(const BlockPart& part) { return part.content.empty() && !part.is_hole(); }
+
+
   /// Reads what nobody else reads and then waits for the rest, which may fail to come.
   rt::Task<Status> FetchOnce(const std::vector<BlockPart*>& missing) {
     // Memory first: who has claimed a block must not wait for memory that those hold who wait for the block.

@@ -129,8 +129,12 @@ class BucketCursor final : public store::KeyCursor {
   /// Past the other versions of the key we stand on. They are few as a rule: stepping is cheaper than
   /// seeking.
   void SkipVersions() {
+    constexpr int kFew = 16;
     const std::string prefix = ObjectPrefix(bucket_, key_);
-    while (scan_->Valid() && scan_->key().starts_with(prefix)) scan_->Next();
+    for (int steps = 0; scan_->Valid() && scan_->key().starts_with(prefix); ++steps) {
+      if (steps == kFew) return scan_->Seek(PrefixEnd(prefix));
+      scan_->Next();
+    }
   }
 
   void Settle() {
@@ -279,14 +283,15 @@ Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
   const std::string prefix = BucketPrefix(bucket) + options.prefix;
   const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, PrefixEnd(prefix));
   const std::string after = EncodeObjectKey(bucket, options.after_key, options.after_version);
-  // The newest of a key that the page begins in the middle of is on an earlier page.
-  std::string key = options.after_version == 0 ? std::string() : options.after_key;
+  std::string key;  // whose newest version was seen
   if (options.after_key.empty() || after < prefix) {
     scan->Seek(prefix);
-    key.clear();
   } else {
+    scan->Seek(FirstVersion(bucket, options.after_key));
+    if (scan->Valid() && scan->key() <= after) key = options.after_key;
     scan->Seek(after + '\0');
   }
+  FB_TRY(scan->status());
   store::VersionPage page;
   for (; scan->Valid(); scan->Next()) {
     page.truncated = page.versions.size() == options.limit;

@@ -48,17 +48,6 @@ Result<std::optional<CurrentVersion>> FindVersion(meta::View& view, uint64_t buc
   return std::optional(CurrentVersion{std::move(row_key), std::move(found)});
 }
 
-Result<std::optional<CurrentVersion>> FindNullVersion(meta::View& view, uint64_t bucket, const std::string& key) {
-  std::string from = FirstVersion(bucket, key);
-  while (true) {
-    FB_ASSIGN(auto row, view.First(Family::kObjects, from, EndOfVersions(bucket, key)));
-    if (!row) return std::optional<CurrentVersion>();
-    FB_ASSIGN(NewestVersion version, DecodeVersion(row->first, row->second));
-    if (!version.record.kept) return std::optional(CurrentVersion{std::move(row->first), std::move(version)});
-    from = EncodeObjectKey(bucket, key, version.version - 1);
-  }
-}
-
 Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id) {
   FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, name, id));
   return bucket.owner;
@@ -120,10 +109,13 @@ Result<ObjectChange::Planned> ObjectChange::PlanRemoval(meta::View& view) {
   Planned planned{.is_there = etag.has_value(),
                   .keeps = bucket.versioning == store::Versioning::kOn,
                   .versioned = bucket.versioning != store::Versioning::kOff};
-  if (planned.keeps || !current) return planned;
-  if (current->newest.record.kept) {
-    FB_ASSIGN(current, FindNullVersion(view, bucket_, key_));
-    if (!current) return planned;
+  if (!current) return planned;
+  const ObjectRecord& newest = current->newest.record;
+  planned.null_version = newest.kept ? newest.null_version : current->newest.version;
+  if (planned.keeps || planned.null_version == 0) return planned;
+  if (newest.kept) {
+    FB_ASSIGN(current, FindVersion(view, bucket_, key_, planned.null_version));
+    if (!current) return planned;  // it was deleted since
   }
   FB_TRY(removal_.Plan(view, *current, references_));
   usage_change_.Remove(current->newest.record.size_bytes);
@@ -177,7 +169,11 @@ Status ContentRows::Split(uint64_t begin, uint64_t segment_bytes, size_t segment
 
 uint64_t ContentRows::RowBytes() const {
   constexpr uint64_t kPieceBytes = 12;
+  constexpr uint64_t kSegmentRowBytes = 40;
   uint64_t bytes = request_.runs.size() * kPieceBytes;
+  uint64_t length = 0;
+  for (const ContentRun& run : request_.runs) length += run.length;
+  bytes += SegmentCount(length) * kSegmentRowBytes;
   for (const NewExtent& extent : request_.content.extents)
     bytes += ReferenceChanges::kRowBytes + extent.checksums.size() * sizeof(uint32_t);
   return bytes;
@@ -253,17 +249,18 @@ Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
   BeginChange();
   if (planned.removes) removal_.Apply(batch);
   references_.Apply(batch, *core_.commits);
-  WriteVersion(batch, planned.keeps);
+  WriteVersion(batch, planned);
   ApplyMore(batch);
   outcome_->prepared = true;
   outcome_->info = new_state_->info;
   return {};
 }
 
-void PublishTransaction::WriteVersion(meta::Batch& batch, bool keeps) {
+void PublishTransaction::WriteVersion(meta::Batch& batch, const Planned& planned) {
   const uint64_t version = core_.commits->NextVersion();
   ObjectRecord record;
-  record.kept = keeps;
+  record.kept = planned.keeps;
+  if (planned.keeps) record.null_version = planned.null_version;
   record.content = version;
   record.size_bytes = request_.size_bytes;
   record.crc32c = request_.crc32c;

@@ -34,9 +34,6 @@ Result<std::optional<CurrentVersion>> FindCurrent(meta::View& view, uint64_t buc
 /// One version, current or not.
 Result<std::optional<CurrentVersion>> FindVersion(meta::View& view, uint64_t bucket, const std::string& key,
                                                   uint64_t version);
-/// The null version of a key, current or not.
-Result<std::optional<CurrentVersion>> FindNullVersion(meta::View& view, uint64_t bucket, const std::string& key);
-
 /// The bucket, which may have been deleted, or even made anew, since the request looked it up.
 Result<store::BucketInfo> FindBucketRow(meta::View& view, const std::string& name, uint64_t id);
 Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64_t id);
@@ -78,6 +75,7 @@ class ObjectChange : public meta::Transaction {
     bool removes = false;   // removal_ is to be applied
     bool keeps = false;     // the bucket keeps versions: a new one is not the null version
     bool versioned = false;  // it keeps, or kept, versions
+    uint64_t null_version = 0;  // the key's, if it is still there; 0: none
   };
   Result<Planned> PlanRemoval(meta::View& view);
 
@@ -154,7 +152,7 @@ class PublishTransaction : public ObjectChange {
   PublishRequest request_;
 
  private:
-  void WriteVersion(meta::Batch& batch, bool keeps);
+  void WriteVersion(meta::Batch& batch, const Planned& planned);
 
   ContentRows rows_;
   PublishOutcome* const outcome_;  // borrowed from the committing coroutine

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct Change {
   // The content: in memory, or in extents.
   uint64_t length = 0;
   uint32_t crc32c = base::kCrc32cEmpty;
-  std::vector<base::Buffer> held{};
+  std::string held{};
   NewContent written{};
 
   bool is_held() const { return written.extents.empty(); }
@@ -61,15 +62,68 @@ struct Found {
   std::vector<Piece> pieces{};  // of the window
 };
 
-/// Where small content begins and ends, so that its borders lie at the grain.
+/// Of the segments of a map that begins at a border.
+uint64_t MostPieces(const std::vector<Piece>& map) {
+  uint64_t most = 0;
+  uint64_t pieces = 0;
+  uint64_t at = 0;
+  for (const Piece& piece : map) {
+    most = std::max(most, ++pieces);
+    at += piece.length;
+    if (at % kSegmentBytes == 0) pieces = 0;
+  }
+  return most;
+}
+
+/// Where content begins and ends, so that its borders lie at the grain; also where an object is cut off.
 void Widen(uint64_t grain, uint64_t size, const Change& change, Window& window) {
   if (!window.to_the_end) window.end = std::min(size, base::RoundUp(window.old_end, grain));
-  if (window.gap_is_hole && window.gap != 0) return;
+  const bool nothing = !change.truncates && change.length == 0;
+  if (nothing || (window.gap_is_hole && window.gap != 0)) return;
   const uint64_t end = window.old_begin + window.gap + change.length;
   const uint64_t whole = base::RoundDown(end, kTailBytes);
   const bool passes = window.to_the_end && change.is_held() && whole > window.old_begin;
   window.begin = base::RoundDown(window.old_begin, passes ? std::max(grain, kTailBytes) : grain);
   if (passes) window.cut = whole - window.begin;
+}
+
+/// The runs of the map that extents of `pieces` have outside of the window, when they are less than a quarter of an extent
+/// that nothing else refers to: the window becomes so wide that they go, unless that is too much at once. So what overwrites
+/// leave of extents holds at most some times the space that it is worth.
+void TakeScraps(const std::vector<Piece>& map, uint64_t map_begin, const ObjectState& resolved, Window& window) {
+  constexpr uint64_t kScrap = 4;
+  constexpr uint64_t kMostBytes = 2 * kWriterExtentBytes;
+  struct Rest {
+    uint64_t begin = UINT64_MAX;
+    uint64_t end = 0;
+    uint64_t bytes = 0;
+    uint64_t pieces = 0;
+  };
+  std::unordered_map<uint64_t, Rest> rests;
+  for (const MappedExtent& extent : resolved.extents) rests.try_emplace(extent.id);
+  uint64_t at = map_begin;
+  for (const Piece& piece : map) {
+    const uint64_t end = at + piece.length;
+    if (const auto found = rests.find(piece.extent); found != rests.end()) {
+      Rest& rest = found->second;
+      ++rest.pieces;
+      rest.begin = std::min(rest.begin, at);
+      rest.end = std::max(rest.end, end);
+      rest.bytes += piece.length;
+      rest.bytes -= std::min(end, window.end) - std::min(std::min(end, window.end), std::max(at, window.begin));
+    }
+    at = end;
+  }
+  const Window narrow = window;
+  for (const MappedExtent& extent : resolved.extents) {
+    const Rest& rest = rests.at(extent.id);
+    const bool own = rest.pieces == extent.record.references;
+    if (!own || rest.bytes == 0 || rest.bytes * kScrap >= extent.record.length_bytes) continue;
+    window.begin = std::min(window.begin, rest.begin);
+    if (!window.to_the_end) window.end = std::max(window.end, rest.end);
+  }
+  if (window.end - window.begin > kMostBytes + (narrow.end - narrow.begin)) window = narrow;
+  if (window.begin != narrow.begin) window.cut = 0;
 }
 
 /// Of an object of `size` bytes. The window is as narrow as can be.
@@ -86,7 +140,7 @@ Window WindowOf(const Change& change, uint64_t size) {
 }
 
 /// On a lookup thread. Null state: there is no such object.
-Result<Found> Look(const Core& core, const Change& change) {
+Result<Found> Look(const Core& core, const Change& change, bool may_be_wide) {
   const std::unique_ptr<meta::Snapshot> moment = core.meta->TakeSnapshot();
   FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(*moment, change.bucket, change.key));
   if (!newest) return Found{};
@@ -117,15 +171,20 @@ Result<Found> Look(const Core& core, const Change& change) {
     if (!loaded.ok()) return loaded.error().code() == Code::kNotFound ? Damaged(change.key, loaded.error()) : loaded.error();
     map = *std::move(loaded);
   }
-  if (!change.truncates && change.length != 0) {
-    const uint64_t grain = GrainOf(map.size() / (std::max(first, last) - first + 1), segments);
-    window.gap_is_hole = window.gap >= grain;
-    if (change.is_held() || grain > kFineGrain) Widen(grain, size, change, window);
-  } else {
-    window.gap_is_hole = true;
+  const uint64_t grain = GrainOf(MostPieces(map), segments);
+  window.gap_is_hole = change.truncates || window.gap >= grain;
+  Widen(grain, size, change, window);
+  const auto resolve = [&]() -> Status {
+    found.pieces = PiecesOf(map, first * kSegmentBytes, window.begin, window.end);
+    found.state->extents.clear();
+    return LoadExtents(*moment, core.devices, found.pieces, *found.state);
+  };
+  Status loaded = resolve();
+  if (loaded.ok() && may_be_wide) {
+    const uint64_t narrow = window.end - window.begin;
+    TakeScraps(map, first * kSegmentBytes, *found.state, window);
+    if (window.end - window.begin != narrow) loaded = resolve();
   }
-  found.pieces = PiecesOf(map, first * kSegmentBytes, window.begin, window.end);
-  const Status loaded = LoadExtents(*moment, core.devices, found.pieces, *found.state);
   if (!loaded.ok()) return loaded.code() == Code::kNotFound ? Damaged(change.key, loaded) : loaded;
   FB_TRY(MapPieces(*found.state, window.begin, found.pieces));
   return found;
@@ -133,8 +192,9 @@ Result<Found> Look(const Core& core, const Change& change) {
 
 class Attempt {
  public:
-  Attempt(Core& core, const store::Context& context, const Change& change)
-      : core_(core), context_(context), change_(change) {}
+  /// Who comes again takes no more than it must: others are at work there.
+  Attempt(Core& core, const store::Context& context, const Change& change, bool is_first)
+      : core_(core), context_(context), change_(change), is_first_(is_first) {}
 
   rt::Task<Result<PublishRequest>> Run() {
     FB_CO_TRY(co_await Open());
@@ -167,7 +227,9 @@ class Attempt {
     FB_CO_TRY(store::CheckDeadline(context_, "overwrite"));
     EpochSet::Guard guard = core_.epochs.Enter();  // before the look: what it finds stays readable
     FB_CO_ASSIGN(Found found, co_await rt::Offload(context_.reactor, *core_.pool,
-                                                   [core = &core_, change = &change_] { return Look(*core, *change); }));
+                                                   [core = &core_, change = &change_, is_first = is_first_] {
+                                                     return Look(*core, *change, is_first);
+                                                   }));
     if (found.state == nullptr) co_return store::NoSuchObject(change_.bucket_name, change_.key);
     FB_CO_TRY(store::CheckCondition(change_.condition, found.state->info.etag, change_.bucket_name, change_.key));
     window_ = found.window;
@@ -188,7 +250,7 @@ class Attempt {
     std::string& content = out_.content.inline_content;
     content = old.substr(0, window_.old_begin);
     content.append(window_.gap, '\0');
-    for (const base::Buffer& buffer : change_.held) content += AsText(buffer.view());
+    content += change_.held;
     if (BytesBehind() != 0) content += old.substr(window_.old_end);
     out_.crc32c = base::Crc32c(AsBytes(content));
   }
@@ -211,7 +273,7 @@ class Attempt {
     }
     if (window_.gap != 0 && !window_.gap_is_hole) FB_CO_TRY((co_await copy->AddZeros(window_.gap)).status());
     Sum(base::Crc32cZeros(window_.gap), window_.gap);
-    for (const base::Buffer& buffer : change_.held) FB_CO_TRY((co_await copy->Add(buffer.view())).status());
+    if (!change_.held.empty()) FB_CO_TRY((co_await copy->Add(change_.held)).status());
     Sum(change_.crc32c, change_.length);
     if (BytesBehind() != 0) {
       FB_CO_ASSIGN(const uint32_t crc32c, co_await copy->AddRange(old_, window_.old_end, BytesBehind()));
@@ -246,6 +308,7 @@ class Attempt {
   Core& core_;
   const store::Context& context_;
   const Change& change_;
+  const bool is_first_;
   OpenVersionPtr old_;  // keeps its units
   Window window_;
   bool is_inline_ = false;
@@ -256,10 +319,16 @@ class Attempt {
 rt::Task<Result<store::ObjectInfo>> Replace(Core& core, const store::Context& context, store::Operation operation,
                                             Change change) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Attempt one(core, context, change);
+    Attempt one(core, context, change, attempt == 0);
     Result<PublishRequest> request = co_await one.Run();
     if (!request.ok()) {
-      if (operation.id.IsNone() || !store::IsResult(request.error().code())) co_return request.error();
+      // What is not needed may be damaged, or too much for the space that is left.
+      const bool may_be_for_width =
+          request.error().code() == Code::kDataLoss || request.error().code() == Code::kResourceExhausted;
+      if (attempt == 0 && may_be_for_width) continue;
+      const Code code = request.error().code();
+      const bool may_be_since = store::IsResult(code) || code == Code::kInvalidArgument || code == Code::kDataLoss;
+      if (operation.id.IsNone() || !may_be_since) co_return request.error();
       FB_CO_ASSIGN(const auto earlier, co_await BeginPut(core, context, operation, request.error(), false));
       if (earlier) co_return store::ResultOfPut(*earlier, change.key, {});
       co_return request.error();
@@ -274,7 +343,7 @@ rt::Task<Result<store::ObjectInfo>> Replace(Core& core, const store::Context& co
 }  // namespace
 
 uint64_t GrainOf(uint64_t pieces, uint64_t segments) {
-  constexpr uint64_t kFinePieces = uint64_t{1} << 21;  // of the whole object
+  constexpr uint64_t kFinePieces = uint64_t{1} << 19;  // of the whole object; coarse ones are as many again
   constexpr uint64_t kFewestFinePieces = 32;           // one that was written at once has 16 in a segment
   const uint64_t most = std::clamp(std::bit_floor(kFinePieces / std::max<uint64_t>(segments, 1)), kFewestFinePieces,
                                    kMostFinePieces);
@@ -309,9 +378,9 @@ rt::Task<Result<store::ObjectInfo>> OverwriteWriter::Commit(const store::Context
                 .condition = options_.condition,
                 .offset = options_.offset,
                 .length = content_.size_bytes()};
-  if (std::optional<ContentWriter::Held> held = content_.TakeHeld()) {
-    change.held = std::move(held->buffers);
-    change.crc32c = held->crc32c;
+  if (std::optional<std::string> held = content_.TakeHeld()) {
+    change.held = *std::move(held);
+    change.crc32c = base::Crc32c(AsBytes(change.held));
   } else {
     FB_CO_ASSIGN(change.written, co_await content_.Finish(context));
     change.crc32c = change.written.crc32c;

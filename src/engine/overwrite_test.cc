@@ -140,6 +140,37 @@ TEST_F(OverwriteTest, SmallAppendsDoNotBecomeAPieceEach) {
   EXPECT_LE(Used(), expected.size() + 2 * kTailBytes);
 }
 
+TEST_F(OverwriteTest, LittleOfAnExtentDoesNotHoldAllOfIt) {
+  constexpr uint64_t kExtent = 4 << 20;
+  std::string expected = RandomContent(1, kExtent);
+  ASSERT_TRUE(twins_.Put("o", expected, {.size_bytes = kExtent}).ok());
+  // Each leaves a grain of the one before at its beginning, or at its end.
+  for (uint64_t round = 1; round <= 50; ++round) {
+    const uint64_t offset = round % 2 == 0 ? round * kFineGrain : 0;
+    const uint64_t length = round % 2 == 0 ? kExtent - offset : kExtent - round * kFineGrain;
+    const std::string bytes = RandomContent(round, length);
+    ASSERT_TRUE(Overwrite("o", offset, bytes).ok());
+    expected.replace(offset, length, bytes);
+    ASSERT_LE(Used(), 2 * kExtent) << round;
+  }
+  EXPECT_TRUE(twins_.Get("o").value_or("") == expected);
+  // Small ones all over it, until there is little left of the large ones.
+  base::SeededRandom random(5);
+  for (int i = 0; i < 3000; ++i) {
+    const uint64_t offset = random.Below(kExtent / kFineGrain) * kFineGrain;
+    const std::string bytes = RandomContent(offset + i, kFineGrain);
+    ASSERT_TRUE(Overwrite("o", offset, bytes).ok());
+    expected.replace(offset, bytes.size(), bytes);
+    ASSERT_LE(Used(), 2 * kExtent) << i;
+  }
+  EXPECT_TRUE(twins_.Get("o").value_or("") == expected);
+  // What others share stays.
+  const store::Context context = twins_.context();
+  ASSERT_TRUE(twins_.Run(twins_.engine().Compose(context, "bucket", "copy", {{.bucket = "bucket", .key = "o"}}, {})).ok());
+  ASSERT_TRUE(Overwrite("o", 0, RandomContent(7, kExtent - kFineGrain)).ok());
+  EXPECT_TRUE(twins_.Get("copy").value_or("") == expected);
+}
+
 TEST_F(OverwriteTest, HoweverManyOverwritesTheMapStaysSmall) {
   constexpr uint64_t kSize = 16 * base::kMiB;
   constexpr size_t kMost = 300;  // of this test; a map of 16 MiB in grains of 4 KiB may have 4096
@@ -168,16 +199,66 @@ TEST_F(OverwriteTest, HoweverManyOverwritesTheMapStaysSmall) {
   EXPECT_TRUE(twins_.Get("o").value_or("") == expected);
 }
 
+TEST_F(OverwriteTest, LongOnesLeaveNoTinyPieces) {
+  std::string expected = RandomContent(1, 2 << 20);
+  ASSERT_TRUE(twins_.Put("o", expected).ok());
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const std::string bytes = RandomContent(i, kHeldBytes + 1);
+    ASSERT_TRUE(Overwrite("o", i, bytes).ok());
+    expected.replace(i, bytes.size(), bytes);
+  }
+  for (uint64_t i = 0; i < 100; ++i) {  // and what is cut off leaves none
+    ASSERT_TRUE(Truncate("o", (2 << 20) - 3 * i).ok());
+    expected.resize((2 << 20) - 3 * i);
+    ASSERT_TRUE(Overwrite("o", std::nullopt, "xyz").ok());
+    expected += "xyz";
+  }
+  EXPECT_LE(Pieces().size(), 20U);
+  EXPECT_TRUE(twins_.Get("o").value_or("") == expected);
+}
+
+TEST_F(OverwriteTest, ABlockOfManyPiecesIsReadOnce) {
+  std::string expected = RandomContent(1, 65'536);
+  ASSERT_TRUE(twins_.Put("o", expected).ok());
+  for (uint64_t at = 0; at < 65'536; at += 8192) {
+    ASSERT_TRUE(Overwrite("o", at, RandomContent(at, 4096)).ok());
+    expected.replace(at, 4096, RandomContent(at, 4096));
+  }
+  twins_.Reopen();
+  const uint64_t read = ReadFromDevice();
+  EXPECT_TRUE(twins_.Get("o").value_or("") == expected);
+  EXPECT_LE(ReadFromDevice() - read, 65'536U + 8 * 4096);
+}
+
+TEST_F(OverwriteTest, WritersThatFillTheMemoryDoNotWaitForEachOther) {
+  TwinStore twins({.arena_bytes = 5 * base::kMiB});
+  ASSERT_TRUE(twins.CreateBucket().ok());
+  ASSERT_TRUE(twins.Put("o", RandomContent(1, 8 << 20)).ok());
+  std::vector<rt::Task<Status>> tasks;
+  const auto overwrite = [&](uint64_t i) -> rt::Task<Status> {
+    const store::Context context = twins.ContextFor(std::chrono::hours(1));
+    FB_CO_ASSIGN(const std::unique_ptr<store::ObjectWriter> writer,
+                 co_await twins.engine().Overwrite(context, "bucket", "o", {.offset = i * 65'536 + 7}));
+    FB_CO_TRY(co_await twins.WriteTask(*writer, RandomContent(i, 60'000)));
+    co_return (co_await writer->Commit(context, std::nullopt)).status();
+  };
+  tasks.reserve(100);
+  for (uint64_t i = 0; i < 100; ++i) tasks.push_back(overwrite(i));
+  for (const Status& status : twins.Run(rt::WhenAll(std::move(tasks)))) EXPECT_TRUE(status.ok()) << status.ToString();
+  const std::string got = twins.Get("o").value_or("");
+  for (uint64_t i = 0; i < 100; ++i) EXPECT_TRUE(got.substr(i * 65'536 + 7, 60'000) == RandomContent(i, 60'000)) << i;
+}
+
 TEST_F(OverwriteTest, GrainsByHand) {
   EXPECT_EQ(GrainOf(0, 1), 4096U);
   EXPECT_EQ(GrainOf(2047, 1), 4096U);
   EXPECT_EQ(GrainOf(2048, 1), 65'536U);
-  EXPECT_EQ(GrainOf(2047, 1024), 4096U);       // 64 GiB: 2 million pieces are 2048 in each segment
-  EXPECT_EQ(GrainOf(2048, 1024), 65'536U);
-  EXPECT_EQ(GrainOf(1023, 1025), 4096U);       // above, half of that
-  EXPECT_EQ(GrainOf(1024, 1025), 65'536U);
-  EXPECT_EQ(GrainOf(127, 16'384), 4096U);      // 1 TiB
-  EXPECT_EQ(GrainOf(128, 16'384), 512 * base::kKiB);
+  EXPECT_EQ(GrainOf(2047, 256), 4096U);  // 16 GiB: half a million pieces are 2048 in each segment
+  EXPECT_EQ(GrainOf(2048, 256), 65'536U);
+  EXPECT_EQ(GrainOf(1023, 257), 4096U);  // above, half of that
+  EXPECT_EQ(GrainOf(1024, 257), 65'536U);
+  EXPECT_EQ(GrainOf(31, 16'384), 4096U);  // 1 TiB
+  EXPECT_EQ(GrainOf(32, 16'384), 2 * base::kMiB);
   EXPECT_EQ(GrainOf(31, 81'920), 4096U);       // 5 TiB
   EXPECT_EQ(GrainOf(32, 81'920), 2 * base::kMiB);
 }
@@ -237,6 +318,23 @@ TEST_F(OverwriteTest, DamageAroundIsSaidAndNothingChanges) {
   // What replaces whole blocks needs nothing of them, and mends the object.
   ASSERT_TRUE(Overwrite("o", 0, RandomContent(2, 65'536)).ok());
   EXPECT_TRUE(twins_.Get("o").value_or("") == RandomContent(2, 65'536) + RandomContent(1, 100'000).substr(65'536));
+  twins_.WriteDisk(at, good);
+}
+
+TEST_F(OverwriteTest, DamageOfWhatIsLeftOfAnExtentIsInNobodysWay) {
+  constexpr uint64_t kExtent = 4 << 20;
+  ASSERT_TRUE(twins_.Put("o", RandomContent(1, kExtent), {.size_bytes = kExtent}).ok());
+  const uint64_t at = twins_.LastExtent().first_unit * device::kUnit;
+  const Bytes good = twins_.ReadDisk(at, 4096);
+  Bytes bad = good;
+  bad[0] ^= std::byte{1};
+  twins_.Reopen();
+  twins_.WriteDisk(at, bad);
+  ASSERT_TRUE(Overwrite("o", 65'536, RandomContent(2, kExtent - 65'536)).ok());
+  EXPECT_EQ(twins_.Get("o").status().code(), Code::kDataLoss);
+  const auto reader = twins_.Open("o");
+  ASSERT_TRUE(reader.ok());
+  EXPECT_TRUE(twins_.Read(**reader, 65'536, 1 << 20).value_or("") == RandomContent(2, kExtent - 65'536).substr(0, 1 << 20));
   twins_.WriteDisk(at, good);
 }
 

@@ -22,6 +22,8 @@ constexpr uint8_t kDeleteMarkerFlag = 1;
 constexpr uint8_t kContentFlag = 2;
 constexpr uint8_t kKeptFlag = 4;
 constexpr uint8_t kAttributesFlag = 8;
+constexpr uint8_t kNullVersionFlag = 16;
+constexpr uint8_t kObjectFlags = kDeleteMarkerFlag | kContentFlag | kKeptFlag | kAttributesFlag | kNullVersionFlag;
 constexpr uint8_t kVersioningOnFlag = 1;  // of a bucket
 constexpr uint8_t kVersioningSuspendedFlag = 2;
 constexpr size_t kVersionBytes = 8;
@@ -143,8 +145,10 @@ std::string EncodeObject(std::string_view row_key, const ObjectRecord& record) {
   const bool other_content = record.content != 0 && record.content != VersionOf(row_key);
   encoder.U8(other_content ? kContentFormat : kRecordFormat);
   encoder.U8(static_cast<uint8_t>((record.delete_marker ? kDeleteMarkerFlag : 0) | (other_content ? kContentFlag : 0) |
-                                  (record.kept ? kKeptFlag : 0) | (record.attributes.empty() ? 0 : kAttributesFlag)));
+                                  (record.kept ? kKeptFlag : 0) | (record.attributes.empty() ? 0 : kAttributesFlag) |
+                                  (record.null_version == 0 ? 0 : kNullVersionFlag)));
   if (other_content) encoder.Varint(record.content);
+  if (record.null_version != 0) encoder.Varint(record.null_version);
   encoder.U8(static_cast<uint8_t>(record.storage));
   encoder.Varint(record.size_bytes);
   encoder.U32(record.crc32c);
@@ -167,6 +171,10 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   const uint64_t version = VersionOf(row_key);
   record.content = (flags & kContentFlag) != 0 ? decoder.Varint() : version;
   if (record.content == 0 || record.content > version) decoder.Fail();
+  if ((flags & kNullVersionFlag) != 0) {
+    record.null_version = decoder.Varint();
+    if (!record.kept || record.null_version == 0 || record.null_version >= version) decoder.Fail();
+  }
   record.storage = static_cast<Storage>(decoder.U8());
   record.size_bytes = decoder.Varint();
   record.crc32c = decoder.U32();
@@ -174,8 +182,7 @@ Result<ObjectRecord> DecodeObject(std::string_view row_key, std::string_view val
   record.modified_ns = static_cast<int64_t>(decoder.U64());
   record.metadata = TakeMetadata(decoder);
   if ((flags & kAttributesFlag) != 0) record.attributes = TakeMetadata(decoder);
-  if ((flags & ~(kDeleteMarkerFlag | kContentFlag | kKeptFlag | kAttributesFlag)) != 0 || !SizeSuitsStorage(record))
-    decoder.Fail();
+  if ((flags & ~kObjectFlags) != 0 || !SizeSuitsStorage(record)) decoder.Fail();
   if (record.delete_marker && record.size_bytes != 0) decoder.Fail();
   if (record.storage == Storage::kMap && !decoder.failed())
     record.pieces = TakePieces(decoder, record.size_bytes);

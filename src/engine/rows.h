@@ -69,6 +69,7 @@ enum class Storage : uint8_t {
 struct ObjectRecord {
   bool delete_marker = false;  // then it has no content, and no row of it
   bool kept = false;           // put while the bucket kept versions; not the null version
+  uint64_t null_version = 0;   // kept only: the key's when this came, 0 for none. Of its newest row: its now, if it is there
   uint64_t content = 0;  // the number that its rows of kInline or kMaps stand under; 0 to encode: the version's own
   uint64_t size_bytes = 0;
   uint32_t crc32c = 0;

@@ -171,6 +171,14 @@ TEST(RowsTest, ComeBack) {
   ObjectRecord kept = MappedObject();
   kept.kept = true;
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, kept)), kept);
+  const std::string later = EncodeObjectKey(kBucket, "key", 9);
+  kept.null_version = 8;
+  kept.content = 9;
+  EXPECT_EQ(*DecodeObject(later, EncodeObject(later, kept)), kept);
+  kept.null_version = 9;
+  EXPECT_EQ(DecodeObject(later, EncodeObject(later, kept)).status().code(), Code::kDataLoss);
+  kept.null_version = 0;
+  kept.content = 1;
   kept.attributes = {{"posix.mode", "0644"}, {"s3.tag", ""}};
   EXPECT_EQ(*DecodeObject(key, EncodeObject(key, kept)), kept);
   ObjectRecord marker{.delete_marker = true, .kept = true, .content = 1, .etag = {}, .modified_ns = 5, .metadata = {}, .pieces = {}};

@@ -26,24 +26,26 @@ class DeleteTransaction final : public ObjectChange {
     if (!planned.is_there) return store::NoSuchObject(bucket_name_, key_);
     FB_TRY(references_.Plan(view));
     if (planned.versioned) {
-      FB_TRY(view.CheckRoom(2 * key_.size() + ReferenceChanges::kRowBytes));  // it adds a row
+      // It adds a row. What is kept for deletes is for those that take some away.
+      if (!planned.removes) FB_TRY(view.CheckRoom(base::kMiB));
       usage_change_.objects += 1;
       FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
     }
     BeginChange();
     if (planned.removes) removal_.Apply(batch);
     references_.Apply(batch, *core_.commits);
-    if (planned.versioned) WriteMarker(batch, planned.keeps);
+    if (planned.versioned) WriteMarker(batch, planned);
     return {};
   }
   bool needs_data_flush() const override { return false; }
   bool frees_space() const override { return true; }
 
  private:
-  void WriteMarker(meta::Batch& batch, bool keeps) {
+  void WriteMarker(meta::Batch& batch, const Planned& planned) {
     ObjectRecord record;
     record.delete_marker = true;
-    record.kept = keeps;
+    record.kept = planned.keeps;
+    if (planned.keeps) record.null_version = planned.null_version;
     record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
     const std::string row_key = EncodeObjectKey(bucket_, key_, core_.commits->NextVersion());
     batch.Put(Family::kObjects, row_key, EncodeObject(row_key, record));

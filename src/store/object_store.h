@@ -319,7 +319,8 @@ class ObjectStore {
   /// place meanwhile, and none is lost; of two that touch the same bytes the later one counts. Commit compares the
   /// checksum of what was written, and gives the object; the metadata of a result that is repeated by its operation id is
   /// empty. NotFound; InvalidArgument for more than kMaxObjectBytes; Aborted when others change the same bytes
-  /// again and again; DataLoss when bytes around the run, which are needed, are damaged; otherwise as Put.
+  /// again and again; DataLoss when bytes around the run, which are needed, are damaged; FailedPrecondition in a bucket
+  /// that keeps or kept versions; otherwise as Put, but that quota and space are decided by Commit alone.
   virtual rt::Task<Result<std::unique_ptr<ObjectWriter>>> Overwrite(const Context& context, std::string bucket,
                                                                     std::string key, OverwriteOptions options) = 0;
   /// Cuts an object off at `size_bytes`, or makes it so long, with zeros that take no space of a device but count towards
@@ -342,7 +343,8 @@ class ObjectStore {
   virtual rt::Task<Result<ObjectInfo>> Compose(const Context& context, std::string bucket, std::string key,
                                                std::vector<Source> sources, PutOptions options) = 0;
   /// Gives an object another key in its bucket, in place of what has that key: it keeps content, etag, metadata and
-  /// time, and becomes a later version. NotFound; InvalidArgument when both keys are the same; as the conditions say.
+  /// time, and becomes a later version. NotFound; InvalidArgument when both keys are the same; as the conditions say;
+  /// FailedPrecondition in a bucket that keeps or kept versions, as RenamePrefix.
   virtual rt::Task<Status> Rename(const Context& context, std::string bucket, std::string from, std::string to,
                                   RenameOptions options) = 0;
   /// Renames every object whose key begins with `from` so that it begins with `to`, all at one moment, and gives how
@@ -356,7 +358,8 @@ class ObjectStore {
                                                                std::string key, Condition condition) = 0;
   virtual rt::Task<Result<ObjectInfo>> Stat(const Context& context, std::string bucket, std::string key) = 0;
   virtual rt::Task<Result<ListPage>> List(const Context& context, std::string bucket, ListOptions options) = 0;
-  /// NotFound; FailedPrecondition (if-match). Where versions are kept, a delete marker becomes the current version.
+  /// NotFound; FailedPrecondition (if-match). Where versions are kept, a delete marker becomes the current version:
+  /// ResourceExhausted when that is one object more than the quota allows.
   virtual rt::Task<Status> Delete(const Context& context, std::string bucket, std::string key, Condition condition) = 0;
 
   /// One version, current or not. NotFound, also for a delete marker.

@@ -339,6 +339,49 @@ TEST_P(StoreSuite, NoConcurrentOverwriteIsLost) {
   EXPECT_TRUE(Holds("log", log));
 }
 
+TEST_P(StoreSuite, ChangesOfEveryKindAtOnceLeaveAWholeObject) {
+  Changing change(*this);
+  const uint64_t seed = TestSeed(8);
+  SCOPED_TRACE(testing::Message() << "FOREBAY_SEED=" << seed);
+  base::SeededRandom random(seed);
+  ASSERT_TRUE(Is(Put("o", MakeContent(1, 100'000)), Code::kOk));
+  const auto truncate = [&](uint64_t size) -> rt::Task<Result<ObjectInfo>> {
+    const Context context = MakeContext();
+    co_return co_await store().Truncate(context, kBucket, "o", size, {});
+  };
+  const auto copy = [&]() -> rt::Task<Result<ObjectInfo>> {
+    const Context context = MakeContext();
+    std::vector<Source> source{{.bucket = kBucket, .key = "o"}};
+    co_return co_await store().Compose(context, kBucket, "copy", std::move(source), {});
+  };
+  for (int round = 0; round < 20; ++round) {
+    std::vector<rt::Task<Result<ObjectInfo>>> tasks;
+    for (uint64_t i = 0; i < 12; ++i) {
+      const uint64_t dice = random.Below(10);
+      std::string bytes = MakeContent(random.Next64(), 1 + random.Below(dice == 0 ? 200'000 : 6000));
+      if (dice < 2) {
+        tasks.push_back(truncate(random.Below(150'000)));
+      } else if (dice == 2) {
+        tasks.push_back(copy());
+      } else if (dice < 6) {
+        tasks.push_back(change.OverwriteTask(MakeContext(), "o", std::nullopt, std::move(bytes)));
+      } else {
+        tasks.push_back(change.OverwriteTask(MakeContext(), "o", random.Below(150'000), std::move(bytes)));
+      }
+    }
+    for (const Result<ObjectInfo>& result : Run(rt::WhenAll(std::move(tasks))))
+      ASSERT_TRUE(result.ok() || result.status().code() == Code::kAborted) << result.status().ToString();
+    for (const char* const key : {"o", "copy"}) {
+      const auto info = Stat(key);
+      if (!info.ok()) continue;
+      const Result<std::string> got = Get(key);
+      ASSERT_TRUE(Is(got, Code::kOk)) << key;
+      EXPECT_EQ(got->size(), info->size_bytes) << key;
+      ASSERT_EQ(base::Crc32c(AsBytes(*got)), info->crc32c) << key << " in round " << round;
+    }
+  }
+}
+
 TEST_P(StoreSuite, ASparseObjectMayBeLargerThanTheStore) {
   Changing change(*this);
   constexpr uint64_t kSize = 64 * base::kGiB + 1;

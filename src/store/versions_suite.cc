@@ -237,6 +237,10 @@ TEST_P(StoreSuite, ListingsShowCurrentVersionsAndVersionsComeInPages) {
   EXPECT_EQ(versions.All({.prefix = "a/", .after_key = "a/1"}), Lines(all.begin() + 7, all.begin() + 10));
   EXPECT_EQ(versions.All({.prefix = "a/", .after_key = "a"}), Lines(all.begin() + 3, all.begin() + 10));
   EXPECT_EQ(versions.All({.prefix = "c"}), Lines{});
+  // What comes behind a page is as of when it is asked for.
+  const uint64_t newest = versions.Page({.prefix = "b"})->versions.at(0).object.version;
+  ASSERT_TRUE(Is(versions.DeleteVersion("b", newest), Code::kOk));
+  EXPECT_EQ(versions.All({.prefix = "b", .after_key = "b", .after_version = newest}), (Lines{"b+ 2", "b 1"}));
   EXPECT_TRUE(Is(versions.Page({.limit = 0}), Code::kInvalidArgument));
   EXPECT_TRUE(Is(versions.Page({.limit = base::kMaxListPage + 1}), Code::kInvalidArgument));
 }
