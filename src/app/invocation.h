@@ -45,6 +45,7 @@ void AddKeyCommands(CLI::App& root, Invocation& invocation);        // key creat
 void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
+void AddDfCommand(CLI::App& root, Invocation& invocation);
 void AddCertsCommands(CLI::App& root, Invocation& invocation);      // certs init, server, client, show
 void AddDoctorCommand(CLI::App& root, Invocation& invocation);
 

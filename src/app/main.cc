@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   app::AddTenantCommands(root, invocation);
   app::AddKeyCommands(root, invocation);
   app::AddCapabilityCommands(root, invocation);
+  app::AddDfCommand(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);
   app::AddCertsCommands(root, invocation);

@@ -67,7 +67,8 @@ TEST(Policy, ABucketCoversItselfAndATenantAllOfItsOwn) {
   const Grant tenant = Holder(RightSet::All());
   EXPECT_TRUE(Check(tenant, "/forebay.control.v1.Buckets/Delete", {"other", ""}).ok());
   EXPECT_TRUE(Check(tenant, "/forebay.control.v1.Buckets/List").ok());
-  EXPECT_FALSE(Check(tenant, "/forebay.control.v1.Admin/Stats").ok()) << "the server is the root tenant's";
+  for (const char* method : {"/forebay.control.v1.Admin/Stats", "/forebay.control.v1.Admin/Space"})
+    EXPECT_FALSE(Check(tenant, method).ok()) << method << ": the server is the root tenant's";
 }
 
 TEST(Policy, ARefusalSaysWhichRightIsMissing) {

@@ -64,6 +64,7 @@ TEST_F(CapabilitiesTest, AllowsWhatItSaysAndNothingElse) {
   ExpectCode(holder->Delete("models", "p/x", {}, Operation()), Code::kPermissionDenied, "the right `delete`");
   ExpectCode(holder->ListBuckets().status(), Code::kPermissionDenied, "the right `list`");
   ExpectCode(holder->Stats().status(), Code::kPermissionDenied, "the right `admin` on the whole server");
+  ExpectCode(holder->Space().status(), Code::kPermissionDenied, "the right `admin` on the whole server");
   ExpectCode(holder->IssueCapability(Terms()).status(), Code::kPermissionDenied, "the right `admin`");
   EXPECT_TRUE(holder->Health().ok());
 }

@@ -464,6 +464,12 @@ Result<ServerStats> ControlClient::Stats(base::Duration timeout) {
   return stats;
 }
 
+Result<ServerSpace> ControlClient::Space(base::Duration timeout) {
+  pb::SpaceResponse response;
+  FB_TRY(impl_->Call("Admin/Space", impl_->admin, &pb::Admin::Stub::Space, {}, &response, timeout));
+  return ServerSpace{.space = FromMessage(response), .read_only_reason = response.read_only_reason()};
+}
+
 Result<auth::Capability> ControlClient::IssueCapability(const IssueTerms& terms, base::Duration timeout) {
   pb::IssueCapabilityRequest request;
   request.set_holder_key(terms.holder.data(), terms.holder.size());

@@ -61,6 +61,11 @@ struct ServerStats {
   std::vector<FabricTraffic> traffic;
 };
 
+struct ServerSpace {
+  store::StoreSpace space;
+  std::string read_only_reason;  // empty while writes are taken
+};
+
 struct BucketPage {
   std::vector<store::BucketInfo> buckets;
   bool truncated = false;
@@ -150,6 +155,7 @@ class ControlClient {
   /// Needs no credentials.
   Result<ServerHealth> Health(base::Duration timeout = {});
   Result<ServerStats> Stats(base::Duration timeout = {});
+  Result<ServerSpace> Space(base::Duration timeout = {});
 
  private:
   class Impl;

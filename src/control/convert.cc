@@ -98,6 +98,36 @@ FabricTraffic FromMessage(const pb::FabricTraffic& message) {
           .copied_bytes = message.copied_bytes()};
 }
 
+void ToMessage(const store::StoreSpace& space, pb::SpaceResponse* message) {
+  for (const store::DeviceSpace& device : space.devices) {
+    pb::DeviceSpace& told = *message->add_devices();
+    told.set_name(device.name);
+    told.set_capacity_bytes(device.capacity_bytes);
+    told.set_used_bytes(device.used_bytes);
+  }
+  pb::MetadataSpace& metadata = *message->mutable_metadata();
+  metadata.set_path(space.metadata.path);
+  metadata.set_used_bytes(space.metadata.used_bytes);
+  metadata.set_free_bytes(space.metadata.free_bytes);
+  metadata.set_reserve_bytes(space.metadata.reserve_bytes);
+  message->set_objects(space.objects);
+  message->set_object_bytes(space.object_bytes);
+}
+
+store::StoreSpace FromMessage(const pb::SpaceResponse& message) {
+  store::StoreSpace space{.metadata = {.path = message.metadata().path(),
+                                       .used_bytes = message.metadata().used_bytes(),
+                                       .free_bytes = message.metadata().free_bytes(),
+                                       .reserve_bytes = message.metadata().reserve_bytes()},
+                          .objects = message.objects(),
+                          .object_bytes = message.object_bytes()};
+  for (const pb::DeviceSpace& device : message.devices())
+    space.devices.push_back({.name = device.name(),
+                             .capacity_bytes = device.capacity_bytes(),
+                             .used_bytes = device.used_bytes()});
+  return space;
+}
+
 void ToMessage(const auth::RateGrant& rates, pb::RateGrant* message) {
   message->set_bytes_per_s(rates.bytes_per_s);
   message->set_operations_per_s(rates.operations_per_s);

@@ -34,6 +34,10 @@ Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class);
 void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message);
 FabricTraffic FromMessage(const pb::FabricTraffic& message);
 
+/// But for why the store is read-only, which is not the space's.
+void ToMessage(const store::StoreSpace& space, pb::SpaceResponse* message);
+store::StoreSpace FromMessage(const pb::SpaceResponse& message);
+
 void ToMessage(const auth::RateGrant& rates, pb::RateGrant* message);
 auth::RateGrant FromMessage(const pb::RateGrant& message);
 /// But for `revoked`, which a block does not know.

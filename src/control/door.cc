@@ -14,8 +14,13 @@ namespace forebay::control {
 
 namespace {
 
-/// Needs the right of an administrator, and is no act.
-constexpr std::string_view kStats = "/forebay.control.v1.Admin/Stats";
+/// Need the right of an administrator, and are no acts.
+constexpr std::string_view kQuestions[] = {"/forebay.control.v1.Admin/Space", "/forebay.control.v1.Admin/Stats"};
+
+/// What the audit tells of when it is done.
+bool IsAct(const auth::PolicyRow& row) {
+  return row.right == auth::Right::kAdmin && std::ranges::find(kQuestions, row.operation) == std::end(kQuestions);
+}
 
 constexpr auth::RateCharge kOneOperation = {.operations = 1};
 /// Of a method's work: so much costs another operation, which is owed afterwards. A row is cheaper than a call.
@@ -134,7 +139,7 @@ class Door::Call final : public grpc::ServerGenericBidiReactor {
     }
     if (status.code() == Code::kPermissionDenied || status.code() == Code::kUnauthenticated) {
       Refuse(status);
-    } else if (row_.right == auth::Right::kAdmin && context_.method() != kStats) {
+    } else if (IsAct(row_)) {
       door_.audit_.Done(Act(context_.peer()), status);
     }
     if (status.ok()) status = method_->Serialize(&response_);

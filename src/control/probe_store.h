@@ -183,6 +183,15 @@ class ProbeStore final : public store::ObjectStore {
     co_await Note(context);
     co_return co_await inner_.GetTenantUsage(context, tenant);
   }
+  rt::Task<Result<store::StoreSpace>> GetSpace(const store::Context& context) override {
+    co_await Note(context);
+    co_return store::StoreSpace{
+        .devices = {{.name = "/dev/one", .capacity_bytes = 600, .used_bytes = 150},
+                    {.name = "/dev/two", .capacity_bytes = 400, .used_bytes = 100}},
+        .metadata = {.path = "/store/meta", .used_bytes = 44, .free_bytes = 55, .reserve_bytes = 66},
+        .objects = 7,
+        .object_bytes = 777};
+  }
   store::StoreUsage usage() const override {
     return {.capacity_bytes = 1000,
             .used_bytes = 250,

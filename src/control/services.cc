@@ -66,6 +66,7 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Namespace/RenamePrefix", &Services::RenamePrefix);
   add("/forebay.control.v1.Admin/Health", &Services::Health);
   add("/forebay.control.v1.Admin/Stats", &Services::Stats);
+  add("/forebay.control.v1.Admin/Space", &Services::Space);
   tenant_services_.AddTo(&table);
   return table;
 }
@@ -270,6 +271,14 @@ rt::Task<Status> Services::Stats(const Caller&, store::Context& context, const p
   if (traffic_ == nullptr) co_return Status();
   for (const FabricTraffic& traffic : co_await traffic_(context.reactor))
     ToMessage(traffic, response.add_traffic());
+  co_return Status();
+}
+
+rt::Task<Status> Services::Space(const Caller&, store::Context& context, const pb::SpaceRequest&,
+                                 pb::SpaceResponse& response) {
+  FB_CO_ASSIGN(const store::StoreSpace space, co_await store_.GetSpace(context));
+  ToMessage(space, &response);
+  response.set_read_only_reason(std::string(store_.health().message()));
   co_return Status();
 }
 

@@ -65,6 +65,8 @@ class Services {
                           pb::HealthResponse& response);
   rt::Task<Status> Stats(const Caller& caller, store::Context& context, const pb::StatsRequest& request,
                          pb::StatsResponse& response);
+  rt::Task<Status> Space(const Caller& caller, store::Context& context, const pb::SpaceRequest& request,
+                         pb::SpaceResponse& response);
 
   const ControlServerOptions& options_;
   store::ObjectStore& store_;

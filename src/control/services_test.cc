@@ -218,6 +218,31 @@ TEST_F(ServicesTest, StatsCount) {
   EXPECT_EQ(stats->traffic, traffic_);
 }
 
+TEST_F(ServicesTest, SpaceIsTheStoresAndSaysWhyNothingIsWritten) {
+  Result<ServerSpace> told = client_->Space();
+  ASSERT_TRUE(told.ok()) << told.status().ToString();
+  EXPECT_EQ(told->read_only_reason, "");
+  const store::StoreSpace& space = told->space;
+  ASSERT_EQ(space.devices.size(), 2U);
+  EXPECT_EQ(space.devices[0].name, "/dev/one");
+  EXPECT_EQ(space.devices[0].capacity_bytes, 600U);
+  EXPECT_EQ(space.devices[0].used_bytes, 150U);
+  EXPECT_EQ(space.devices[1].name, "/dev/two");
+  EXPECT_EQ(space.devices[1].capacity_bytes, 400U);
+  EXPECT_EQ(space.devices[1].used_bytes, 100U);
+  EXPECT_EQ(space.metadata.path, "/store/meta");
+  EXPECT_EQ(space.metadata.used_bytes, 44U);
+  EXPECT_EQ(space.metadata.free_bytes, 55U);
+  EXPECT_EQ(space.metadata.reserve_bytes, 66U);
+  EXPECT_EQ(space.objects, 7U);
+  EXPECT_EQ(space.object_bytes, 777U);
+  store_->SetHealth(Status::FailedPrecondition("the last flush failed"));
+  told = client_->Space();
+  ASSERT_TRUE(told.ok()) << "it is asked most when nothing else works: " << told.status().ToString();
+  EXPECT_EQ(told->read_only_reason, "the last flush failed");
+  EXPECT_EQ(Connect({})->Space().status().code(), Code::kUnauthenticated);
+}
+
 TEST_F(ServicesTest, BrokenFieldsAreRefused) {
   const std::string create = "/forebay.control.v1.Buckets/Create";
   const std::string name(

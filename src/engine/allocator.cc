@@ -91,7 +91,8 @@ Allocator::Allocator(std::span<const DeviceSpace> devices) {
       const auto units = static_cast<uint16_t>(end - begin);
       Update(space, group, [&](Group& state) { state.units = state.free = state.longest = units; });
     }
-    capacity_units_ += space.free_units;
+    space.units = space.free_units;
+    capacity_units_ += space.units;
     spaces_.push_back(std::move(space));
   }
 }
@@ -298,6 +299,16 @@ void Allocator::EndZeroing(const UnitRun& run, bool zeroed) {
     state.zeroed = zeroed;
   });
   if (zeroed) space.zeroed.push_back(group);
+}
+
+std::vector<Allocator::DeviceUse> Allocator::devices() const {
+  base::MutexLock lock(mutex_);
+  std::vector<DeviceUse> devices;
+  devices.reserve(spaces_.size());
+  for (const Space& space : spaces_)
+    devices.push_back({.capacity_bytes = space.units * device::kUnit,
+                       .used_bytes = (space.units - space.free_units) * device::kUnit});
+  return devices;
 }
 
 uint64_t Allocator::free_bytes() const {

@@ -56,6 +56,12 @@ class Allocator {
   std::optional<UnitRun> BeginZeroing() FB_EXCLUDES(mutex_);
   void EndZeroing(const UnitRun& group, bool zeroed) FB_EXCLUDES(mutex_);
 
+  struct DeviceUse {
+    uint64_t capacity_bytes = 0;
+    uint64_t used_bytes = 0;  // in use, reserved, or on its way back
+  };
+  /// Of each device, as of one moment.
+  std::vector<DeviceUse> devices() const FB_EXCLUDES(mutex_);
   uint64_t capacity_bytes() const { return capacity_units_ * device::kUnit; }
   uint64_t free_bytes() const FB_EXCLUDES(mutex_);
   /// For fsck and tests: true when the unit is reserved or in use.
@@ -85,6 +91,7 @@ class Allocator {
     uint64_t end_unit = 0;
     std::vector<uint64_t> taken;  // kGroupBitmapWords for each group
     std::vector<Group> groups;
+    uint64_t units = 0;  // that there are
     uint64_t free_units = 0;
     size_t free_groups = 0;  // of Use::kFree
     size_t roomy_groups = 0;

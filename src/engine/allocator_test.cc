@@ -39,6 +39,21 @@ TEST(AllocatorTest, HandsOutTheDataAreaOnceAndNothingElse) {
   EXPECT_EQ(allocator.free_bytes(), 0U);
 }
 
+TEST(AllocatorTest, CountsEachDevice) {
+  Allocator allocator = Make({2 * base::kMiB, 3 * base::kMiB});
+  const auto used = [&](size_t device) { return allocator.devices()[device].used_bytes; };
+  ASSERT_EQ(allocator.devices().size(), 2U);
+  EXPECT_EQ(allocator.devices()[0].capacity_bytes, base::kMiB);  // without the head
+  EXPECT_EQ(allocator.devices()[1].capacity_bytes, 2 * base::kMiB);
+  const UnitRun first = *allocator.Reserve(5);
+  const UnitRun second = *allocator.Reserve(7);
+  EXPECT_EQ(used(first.device), 5 * device::kUnit);
+  EXPECT_EQ(used(second.device), 7 * device::kUnit);
+  allocator.Release(first);
+  EXPECT_EQ(used(first.device), 0U);
+  EXPECT_EQ(used(second.device), 7 * device::kUnit);
+}
+
 TEST(AllocatorTest, GivesSmallerRunsWhenTheFreeSpaceIsScattered) {
   Allocator allocator = Make({2 * base::kMiB});
   std::vector<UnitRun> runs;

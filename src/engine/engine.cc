@@ -702,6 +702,26 @@ rt::Task<Result<store::TenantUsage>> Engine::GetTenantUsage(const store::Context
   co_return core_->commits->tenants().Of(tenant);
 }
 
+rt::Task<Result<store::StoreSpace>> Engine::GetSpace(const store::Context& context) {
+  FB_CO_TRY(store::CheckDeadline(context, "get space"));
+  Core& core = *core_;
+  FB_CO_ASSIGN(meta::MetaSpace metadata, co_await rt::Offload(context.reactor, *core.pool,
+                                                              [&core] { return core.meta->Space(); }));
+  const store::TenantUsage stored = core.commits->tenants().OfAll();
+  store::StoreSpace space{.metadata = {.path = std::move(metadata.path),
+                                       .used_bytes = metadata.used_bytes,
+                                       .free_bytes = metadata.free_bytes,
+                                       .reserve_bytes = metadata.reserve_bytes},
+                          .objects = stored.objects,
+                          .object_bytes = stored.bytes};
+  const std::vector<Allocator::DeviceUse> devices = core.allocator.devices();
+  for (uint32_t id = 0; id < devices.size(); ++id)
+    space.devices.push_back({.name = core.devices.at(id).name(),
+                             .capacity_bytes = devices[id].capacity_bytes,
+                             .used_bytes = devices[id].used_bytes});
+  co_return space;
+}
+
 store::StoreUsage Engine::usage() const {
   const uint64_t capacity = core_->allocator.capacity_bytes();
   return {.capacity_bytes = capacity,

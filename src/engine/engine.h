@@ -129,6 +129,7 @@ class Engine final : public store::ObjectStore {
   rt::Task<Result<store::TenantUsage>> GetTenantUsage(const store::Context& context,
                                                       TenantId tenant) override;
 
+  rt::Task<Result<store::StoreSpace>> GetSpace(const store::Context& context) override;
   store::StoreUsage usage() const override;
   uint64_t operation_time_ms() const override { return core_->operations.NowMs(); }
   Status health() const override { return core_->health(); }

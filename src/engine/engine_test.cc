@@ -57,6 +57,35 @@ TEST_F(EngineTest, EverythingIsThereAfterReopening) {
   EXPECT_EQ(twins.engine().usage().used_bytes, used);
 }
 
+TEST_F(EngineTest, TheSpaceOfEachDeviceIsThatOfTheExtentsOnIt) {
+  TwinStore& twins = Make({.devices = 2});
+  const auto space = [&] { return *twins.Run(twins.engine().GetSpace(twins.context())); };
+  store::StoreSpace now = space();
+  ASSERT_EQ(now.devices.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(now.devices[i].name, "disk" + std::to_string(i));
+    EXPECT_EQ(now.devices[i].capacity_bytes, 127 * base::kMiB);  // without the head
+    EXPECT_EQ(now.devices[i].used_bytes, 0U);
+  }
+  EXPECT_EQ(now.object_bytes, 0U);
+  ASSERT_TRUE(twins.Put("one", RandomContent(1, 100'000)).ok());
+  const uint32_t first = twins.LastExtent().device;
+  ASSERT_TRUE(twins.Put("two", RandomContent(2, 50'000)).ok());
+  const uint32_t second = twins.LastExtent().device;
+  ASSERT_NE(first, second) << "they take turns";
+  now = space();
+  EXPECT_EQ(now.devices[first].used_bytes, 25 * device::kUnit);
+  EXPECT_EQ(now.devices[second].used_bytes, 13 * device::kUnit);
+  EXPECT_EQ(now.devices[0].used_bytes + now.devices[1].used_bytes, twins.engine().usage().used_bytes);
+  EXPECT_EQ(now.objects, 2U);
+  EXPECT_EQ(now.object_bytes, 150'000U);
+  ASSERT_TRUE(twins.Delete("one").ok());
+  now = space();
+  EXPECT_EQ(now.devices[first].used_bytes, 0U);
+  EXPECT_EQ(now.devices[second].used_bytes, 13 * device::kUnit);
+  EXPECT_EQ(now.object_bytes, 50'000U);
+}
+
 TEST_F(EngineTest, VersionsAreNeverUsedAgain) {
   TwinStore& twins = Make();
   const uint64_t first = twins.Put("a", "1")->version;

@@ -195,4 +195,16 @@ store::TenantUsage TenantAccounts::Of(TenantId tenant) const {
   return Find(durable_, tenant);
 }
 
+store::TenantUsage TenantAccounts::OfAll() const {
+  base::MutexLock lock(mutex_);
+  store::TenantUsage all;
+  for (const auto& [tenant, usage] : durable_) {
+    if (tenant == TenantId::kSystem) continue;
+    all.objects += usage.objects;
+    all.bytes += usage.bytes;
+    all.buckets += usage.buckets;
+  }
+  return all;
+}
+
 }  // namespace forebay::engine

@@ -3,7 +3,7 @@
 // in it while it prepares the members of a group, so that each is held to the quota with the earlier ones;
 // the group's batch takes the rows that changed, so that a crash leaves both or neither; and what others see
 // is a group's count once it is durable. A group that fails leaves the store read-only, so nothing is ever
-// taken back. Of is thread-safe; everything else belongs to the committer's thread, or to Open before there
+// taken back. Of and OfAll are thread-safe; everything else belongs to the committer's thread, or to Open before there
 // is a commit.
 #pragma once
 
@@ -57,6 +57,8 @@ class TenantAccounts {
   void Publish(TenantId tenant);
   /// As of the last durable change.
   store::TenantUsage Of(TenantId tenant) const FB_EXCLUDES(mutex_);
+  /// The same of all tenants together, without the system and without quotas.
+  store::TenantUsage OfAll() const FB_EXCLUDES(mutex_);
 
  private:
   TenantUsages accounts_;  // with the changes of the group in progress

@@ -60,6 +60,7 @@ class MemoryMetaStore final : public MetaStore, private CommitTarget {
   rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) override;
   uint64_t last_commit() const override { return committer_.last_commit(); }
   CommitStats stats() const override { return committer_.stats(); }
+  Result<MetaSpace> Space() const override { return MetaSpace{.path = "memory", .free_bytes = UINT64_MAX}; }
   Status health() const override { return committer_.health(); }
 
  private:

@@ -121,6 +121,14 @@ struct CommitStats {
   uint64_t data_flushes = 0;
 };
 
+/// What a store's files take, and the file system that they are on.
+struct MetaSpace {
+  std::string path;
+  uint64_t used_bytes = 0;
+  uint64_t free_bytes = 0;     // of the file system; UINT64_MAX: without a limit
+  uint64_t reserve_bytes = 0;  // with less than this free, only what frees space is taken
+};
+
 class MetaStore {
  public:
   virtual ~MetaStore() = default;
@@ -138,6 +146,8 @@ class MetaStore {
   /// The number of the last acknowledged commit.
   virtual uint64_t last_commit() const = 0;
   virtual CommitStats stats() const = 0;
+  /// Asks the file system for the size of each file, so it may block on the disk. Errors are the file system's.
+  virtual Result<MetaSpace> Space() const = 0;
   /// Why the store is read-only; ok while it is not.
   virtual Status health() const = 0;
 };

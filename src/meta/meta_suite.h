@@ -111,6 +111,14 @@ TEST_P(MetaSuite, ReadsBackWhatWasCommittedAlsoAfterReopening) {
   EXPECT_EQ(store_->last_commit(), 2U);
 }
 
+TEST_P(MetaSuite, SaysHowMuchRoomItHas) {
+  ASSERT_TRUE(Commit(PutOne(Family::kExtents, "a", "1")).ok());
+  const Result<MetaSpace> space = store_->Space();
+  ASSERT_TRUE(space.ok()) << space.status().ToString();
+  EXPECT_FALSE(space->path.empty());
+  EXPECT_GT(space->free_bytes, space->reserve_bytes);
+}
+
 TEST_P(MetaSuite, DeletesAndOverwrites) {
   ASSERT_TRUE(Commit(PutOne(Family::kExtents, "a", "1")).ok());
   ASSERT_TRUE(Commit(PutOne(Family::kExtents, "b", "2")).ok());

@@ -230,6 +230,20 @@ Status RocksMetaStore::Apply(const Overlay& group) {
   return FromRocks(database_->db->Write(options, &batch), fmt::format("{}: write the metadata log", options_.path));
 }
 
+Result<MetaSpace> RocksMetaStore::Space() const {
+  rocksdb::FileSystem& file_system = *database_->setup.file_system;
+  const rocksdb::IOOptions io;
+  std::vector<rocksdb::FileAttributes> files;
+  FB_TRY(FromRocks(file_system.GetChildrenFileAttributes(options_.path, io, &files, nullptr),
+                   fmt::format("{}: look at the files of the metadata", options_.path)));
+  MetaSpace space{.path = options_.path, .reserve_bytes = options_.reserve_bytes};
+  for (const rocksdb::FileAttributes& file : files)
+    if (file.name != "." && file.name != "..") space.used_bytes += file.size_bytes;
+  FB_TRY(FromRocks(file_system.GetFreeSpace(options_.path, io, &space.free_bytes, nullptr),
+                   fmt::format("{}: ask how much is free on the metadata's file system", options_.path)));
+  return space;
+}
+
 Status RocksMetaStore::RefusalForSpace(uint64_t bytes) {
   uint64_t free_bytes = 0;
   const rocksdb::IOStatus asked =

@@ -49,6 +49,7 @@ class RocksMetaStore final : public MetaStore, private CommitTarget {
   rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) override;
   uint64_t last_commit() const override { return committer_.last_commit(); }
   CommitStats stats() const override { return committer_.stats(); }
+  Result<MetaSpace> Space() const override;
   Status health() const override { return committer_.health(); }
 
  private:

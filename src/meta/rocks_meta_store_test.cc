@@ -122,6 +122,24 @@ TEST_F(RocksMetaStoreTest, NearlyFullItTakesOnlyWhatFreesSpace) {
   EXPECT_TRUE(store.health().ok());
 }
 
+TEST_F(RocksMetaStoreTest, ItsSpaceIsThatOfItsFiles) {
+  auto opened = RocksMetaStore::Open({.path = path_, .create = true, .reserve_bytes = 12345}, nullptr);
+  ASSERT_TRUE(opened.ok());
+  RocksMetaStore& store = **opened;
+  const Result<MetaSpace> before = store.Space();
+  ASSERT_TRUE(before.ok()) << before.status().ToString();
+  Put(store, "large", std::string(1'000'000, 'x'));
+  const Result<MetaSpace> after = store.Space();
+  ASSERT_TRUE(after.ok()) << after.status().ToString();
+  EXPECT_GE(after->used_bytes, before->used_bytes + 1'000'000) << "it is in the log";
+  uint64_t in_files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(path_)) in_files += file.file_size();
+  EXPECT_EQ(after->used_bytes, in_files);
+  EXPECT_EQ(after->path, path_);
+  EXPECT_EQ(after->reserve_bytes, 12345U);
+  EXPECT_LE(after->free_bytes, std::filesystem::space(path_).capacity);
+}
+
 TEST_F(RocksMetaStoreTest, ALargeChangeAsksForRoomBeforeItWrites) {
   auto opened = Open(true, 0);
   ASSERT_TRUE(opened.ok());

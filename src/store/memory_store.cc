@@ -756,6 +756,21 @@ TenantUsage MemoryStore::UsageOf(TenantId tenant) const {
   return found == tenants_.end() ? TenantUsage() : found->second;
 }
 
+rt::Task<Result<StoreSpace>> MemoryStore::GetSpace(const Context& context) {
+  FB_CO_TRY(CheckDeadline(context, "get space"));
+  const StoreUsage now = usage();
+  StoreSpace space{
+      .devices = {{.name = "memory", .capacity_bytes = now.capacity_bytes, .used_bytes = now.used_bytes}},
+      .metadata = {.path = "memory", .free_bytes = UINT64_MAX}};
+  base::MutexLock lock(mutex_);
+  for (const auto& [tenant, stored] : tenants_) {
+    if (tenant == TenantId::kSystem) continue;
+    space.objects += stored.objects;
+    space.object_bytes += stored.bytes;
+  }
+  co_return space;
+}
+
 StoreUsage MemoryStore::usage() const {
   return {.capacity_bytes = arena_.size_bytes(), .used_bytes = arena_.size_bytes() - arena_.free_bytes()};
 }

@@ -85,7 +85,9 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Status> AbortUpload(const Context& context, UploadName upload) override;
   rt::Task<Status> SetQuota(const Context& context, TenantId tenant, Quota quota) override;
   rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) override;
-  /// Of the arena, with everything else that lives in it.
+  /// One device: the arena, with everything else that lives in it. Metadata without a limit.
+  rt::Task<Result<StoreSpace>> GetSpace(const Context& context) override;
+  /// Of the arena, likewise.
   StoreUsage usage() const override;
   uint64_t operation_time_ms() const override { return operation_clock_.NowMs(); }
   Status health() const override { return {}; }

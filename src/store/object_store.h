@@ -276,6 +276,28 @@ struct StoreUsage {
   uint64_t device_flushes = 0;
 };
 
+struct DeviceSpace {
+  std::string name{};  // what an operator calls it: a path
+  uint64_t capacity_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
+/// What the metadata takes, and the file system that it is on.
+struct MetadataSpace {
+  std::string path{};
+  uint64_t used_bytes = 0;
+  uint64_t free_bytes = 0;     // of the file system; UINT64_MAX where a backend knows no limit
+  uint64_t reserve_bytes = 0;  // with less than this free, only what frees space is taken
+};
+
+/// How much room a store has, and what takes it.
+struct StoreSpace {
+  std::vector<DeviceSpace> devices{};  // in the store's order
+  MetadataSpace metadata{};
+  uint64_t objects = 0;       // of all tenants together, counted as in TenantUsage
+  uint64_t object_bytes = 0;  // of their content: more than is on the devices where objects share it
+};
+
 /// What a tenant may store; 0 is no limit.
 struct Quota {
   uint64_t max_bytes = 0;
@@ -406,6 +428,9 @@ class ObjectStore {
   /// All zero for a tenant that never had anything. PermissionDenied to other tenants.
   virtual rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) = 0;
 
+  /// As of about now, of the whole store whoever asks: who may know that is for the frontend to decide. DataLoss,
+  /// Unavailable when the metadata's file system does not answer.
+  virtual rt::Task<Result<StoreSpace>> GetSpace(const Context& context) = 0;
   virtual StoreUsage usage() const = 0;
   /// Milliseconds since 1970 on the clock that operation ids are made by. It never goes back, over restarts
   /// too.

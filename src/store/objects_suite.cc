@@ -301,5 +301,27 @@ TEST_P(StoreSuite, IsHealthyAndHasRoom) {
   EXPECT_LE(usage.used_bytes, usage.capacity_bytes);
 }
 
+TEST_P(StoreSuite, SaysHowMuchRoomThereIs) {
+  const auto space = [&] { return Run(store().GetSpace(MakeContext())); };
+  ASSERT_TRUE(Is(Put("o", MakeContent(51, 100'000)), Code::kOk));
+  ASSERT_TRUE(Is(Put("p", "inline"), Code::kOk));
+  const Result<StoreSpace> with_two = space();
+  ASSERT_TRUE(Is(with_two, Code::kOk));
+  EXPECT_EQ(with_two->objects, 2U);
+  EXPECT_EQ(with_two->object_bytes, 100'006U);
+  uint64_t capacity = 0;
+  for (const DeviceSpace& device : with_two->devices) {
+    EXPECT_FALSE(device.name.empty());
+    EXPECT_LE(device.used_bytes, device.capacity_bytes);
+    capacity += device.capacity_bytes;
+  }
+  EXPECT_EQ(capacity, store().usage().capacity_bytes);
+  EXPECT_FALSE(with_two->metadata.path.empty());
+  EXPECT_GE(with_two->metadata.free_bytes, with_two->metadata.reserve_bytes);
+  ASSERT_TRUE(Is(Delete("o"), Code::kOk));
+  EXPECT_EQ(space()->objects, 1U);
+  EXPECT_EQ(space()->object_bytes, 6U);
+}
+
 }  // namespace
 }  // namespace forebay::store

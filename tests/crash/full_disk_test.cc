@@ -94,6 +94,9 @@ TEST_F(FullDiskTest, WhenTheMetadataHasLittleRoomOnlyWhatFreesSpaceGoesOn) {
   ASSERT_TRUE(Put("a", 5000).ok());
   ASSERT_TRUE(Put("b", 50).ok());
   space_.Set(FileSpace::Room::kLow);
+  const auto space = lab_->Run(lab_->engine().GetSpace(lab_->context()));
+  ASSERT_TRUE(space.ok()) << space.status().ToString();
+  EXPECT_LT(space->metadata.free_bytes, space->metadata.reserve_bytes);
   for (const uint64_t size : {50, 5000}) {
     const Status refused = Put("c", size);
     EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.ToString();

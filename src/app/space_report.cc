@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/space_report.h"
+
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "app/json.h"
+#include "base/bytes.h"
+
+namespace forebay::app {
+namespace {
+
+constexpr uint64_t kNearlyFullPercent = 95;
+
+std::string_view NameOf(Fullness fullness) {
+  switch (fullness) {
+    case Fullness::kOk:
+      return "ok";
+    case Fullness::kNearlyFull:
+      return "nearly full";
+    case Fullness::kFull:
+      break;
+  }
+  return "full";
+}
+
+/// What a row says of itself; a store that takes no writes is that before all.
+std::string StateOf(const control::ServerSpace& server, Fullness fullness) {
+  return std::string(server.read_only_reason.empty() ? NameOf(fullness) : "read-only");
+}
+
+/// To one decimal.
+double PercentOf(uint64_t part, uint64_t whole) {
+  if (whole == 0) return 0;
+  return std::round(1000.0 * static_cast<double>(part) / static_cast<double>(whole)) / 10;
+}
+
+/// Of what comes from a server nothing is believed: no difference goes below 0.
+uint64_t Minus(uint64_t left, uint64_t right) { return left > right ? left - right : 0; }
+
+store::DeviceSpace Total(const store::StoreSpace& space) {
+  const size_t count = space.devices.size();
+  store::DeviceSpace total{.name = fmt::format("{} {}", count, count == 1 ? "device" : "devices")};
+  for (const store::DeviceSpace& device : space.devices) {
+    total.capacity_bytes += device.capacity_bytes;
+    total.used_bytes += device.used_bytes;
+  }
+  return total;
+}
+
+std::string Row(std::string_view what, std::string_view capacity, std::string_view used, std::string_view free,
+                std::string_view percent, std::string_view state, std::string_view path) {
+  return fmt::format("{:<8}  {:>10}  {:>10}  {:>10}  {:>6}  {:<11}  {}\n", what, capacity, used, free, percent, state,
+                     path);
+}
+
+std::string DataRow(std::string_view what, const store::DeviceSpace& data, const std::string& state) {
+  return Row(what, base::FormatSize(data.capacity_bytes), base::FormatSize(data.used_bytes),
+             base::FormatSize(Minus(data.capacity_bytes, data.used_bytes)),
+             fmt::format("{:.1f}%", PercentOf(data.used_bytes, data.capacity_bytes)), state, data.name);
+}
+
+std::string DataAdvice(const store::DeviceSpace& total) {
+  const Fullness fullness = FullnessOf(total.used_bytes, total.capacity_bytes);
+  if (fullness == Fullness::kOk) return {};
+  return fmt::format(
+      "data is {}, and puts that do not fit are refused: delete objects (deletes always work), or make a larger store "
+      "and copy",
+      NameOf(fullness));
+}
+
+std::string MetadataAdvice(const store::MetadataSpace& metadata) {
+  const Fullness fullness = FullnessOf(metadata);
+  if (fullness == Fullness::kOk) return {};
+  return fmt::format("metadata is {}{}: make room on the file system of {}, or delete objects", NameOf(fullness),
+                     fullness == Fullness::kFull ? ", and only deletes are taken" : "", metadata.path);
+}
+
+}  // namespace
+
+Fullness FullnessOf(uint64_t used_bytes, uint64_t capacity_bytes) {
+  if (used_bytes >= capacity_bytes) return Fullness::kFull;
+  const double limit = static_cast<double>(capacity_bytes) * kNearlyFullPercent / 100;
+  return static_cast<double>(used_bytes) >= limit ? Fullness::kNearlyFull : Fullness::kOk;
+}
+
+Fullness FullnessOf(const store::MetadataSpace& metadata) {
+  if (metadata.free_bytes < metadata.reserve_bytes) return Fullness::kFull;
+  const uint64_t room = metadata.free_bytes - metadata.reserve_bytes;
+  const uint64_t last_percents = metadata.used_bytes / kNearlyFullPercent * (100 - kNearlyFullPercent);
+  return room < metadata.reserve_bytes || room <= last_percents ? Fullness::kNearlyFull : Fullness::kOk;
+}
+
+std::string SpaceAdvice(const store::StoreSpace& space) {
+  const std::string data = DataAdvice(Total(space));
+  const std::string metadata = MetadataAdvice(space.metadata);
+  return data.empty() || metadata.empty() ? data + metadata : data + "\n" + metadata;
+}
+
+std::string SpaceTable(const control::ServerSpace& server) {
+  const store::StoreSpace& space = server.space;
+  std::string out;
+  if (!server.read_only_reason.empty()) out += server.read_only_reason + "\n";
+  out += Row("", "capacity", "used", "free", "use%", "state", "path");
+  const auto state = [&](const store::DeviceSpace& data) {
+    return StateOf(server, FullnessOf(data.used_bytes, data.capacity_bytes));
+  };
+  for (const store::DeviceSpace& device : space.devices) out += DataRow("data", device, state(device));
+  if (space.devices.size() > 1) out += DataRow("total", Total(space), state(Total(space)));
+  const store::MetadataSpace& metadata = space.metadata;
+  out += Row("metadata", "-", base::FormatSize(metadata.used_bytes), base::FormatSize(metadata.free_bytes), "-",
+             StateOf(server, FullnessOf(metadata)), metadata.path);
+  out += fmt::format("{} {} of {}; {} of the metadata's file system are kept for deletes\n", space.objects,
+                     space.objects == 1 ? "object" : "objects", base::FormatSize(space.object_bytes),
+                     base::FormatSize(metadata.reserve_bytes));
+  if (const std::string advice = SpaceAdvice(space); !advice.empty()) out += advice + "\n";
+  return out;
+}
+
+std::string SpaceJson(const control::ServerSpace& server) {
+  const store::StoreSpace& space = server.space;
+  const auto data_fields = [&](const char* what, const store::DeviceSpace& data) -> JsonFields {
+    return {{"what", std::string(what)},
+            {"path", data.name},
+            {"state", StateOf(server, FullnessOf(data.used_bytes, data.capacity_bytes))},
+            {"capacity_bytes", data.capacity_bytes},
+            {"used_bytes", data.used_bytes},
+            {"free_bytes", Minus(data.capacity_bytes, data.used_bytes)},
+            {"used_percent", PercentOf(data.used_bytes, data.capacity_bytes)}};
+  };
+  std::string out;
+  for (const store::DeviceSpace& device : space.devices) out += ToJson(data_fields("data", device)) + "\n";
+  const store::MetadataSpace& metadata = space.metadata;
+  out += ToJson({{"what", std::string("metadata")},
+                 {"path", metadata.path},
+                 {"state", StateOf(server, FullnessOf(metadata))},
+                 {"used_bytes", metadata.used_bytes},
+                 {"free_bytes", metadata.free_bytes},
+                 {"reserve_bytes", metadata.reserve_bytes},
+                 {"below_reserve", metadata.free_bytes < metadata.reserve_bytes}}) +
+         "\n";
+  JsonFields total = data_fields("total", Total(space));
+  total.insert(total.end(), {{"objects", space.objects},
+                             {"object_bytes", space.object_bytes},
+                             {"read_only_reason", server.read_only_reason},
+                             {"advice", SpaceAdvice(space)}});
+  return out + ToJson(total) + "\n";
+}
+
+}  // namespace forebay::app
