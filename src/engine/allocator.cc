@@ -246,7 +246,7 @@ Result<UnitRun> Allocator::Reserve(uint32_t units) {
   uint64_t free_units = 0;
   for (const Space& space : spaces_) free_units += space.free_units;
   return Status::ResourceExhausted(
-      "the data devices are full ({} of {} used): delete objects or add a device",
+      "the data devices are full ({} of {} used): delete objects, or make a larger store and copy",
       base::FormatSize((capacity_units_ - free_units) * device::kUnit), base::FormatSize(capacity_bytes()));
 }
 

@@ -307,7 +307,7 @@ rt::Task<Result<uint64_t>> Engine::CheckPut(const store::Context& context, const
   FB_CO_TRY(core_->health());
   if (options.size_bytes && *options.size_bytes > core_->allocator.capacity_bytes())
     co_return Status::ResourceExhausted(
-        "`{}/{}` of {} does not fit on the data devices, which hold {}: add a device", bucket, key,
+        "`{}/{}` of {} does not fit on the data devices, which hold {}: put less, or make a larger store", bucket, key,
         base::FormatSize(*options.size_bytes), base::FormatSize(core_->allocator.capacity_bytes()));
   FB_CO_TRY(co_await CheckPutCondition(context, bucket, id, key, options.condition));
   if (options.size_bytes) FB_CO_TRY(co_await CheckPutQuota(context, bucket, id, key, *options.size_bytes));

@@ -87,7 +87,7 @@ class FullTest(DfTest):
                 names.append(name)
                 self.assertLess(len(names), 100, "63 MiB hold fewer")
             self.assertEqual(done.status, 1)
-            self.assertRegex(done.errors, r"\Aforebay: [^\n]*the data devices are full [^\n]*: delete objects [^\n]*\n")
+            self.assertRegex(done.errors, r"\Aforebay: [^\n]*the data devices are full [^\n]*: delete objects[^\n]*\n")
             self.fails("stat", name, saying=name)
         return names
 
