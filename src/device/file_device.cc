@@ -58,11 +58,12 @@ Status MakeDurable(int fd, const std::string& path) {
   return {};
 }
 
-Status Allocate(int fd, const std::string& path, uint64_t size_bytes) {
-  int error = 0;
-  do {
+Status Allocate(int fd, const std::string& path, uint64_t size_bytes, bool sparse) {
+  int error = sparse ? EOPNOTSUPP : 0;
+  while (!sparse) {
     error = ::fallocate(fd, 0, 0, static_cast<off_t>(size_bytes)) == 0 ? 0 : errno;
-  } while (error == EINTR);
+    if (error != EINTR) break;
+  }
   if (error == EOPNOTSUPP) error = ::ftruncate(fd, static_cast<off_t>(size_bytes)) == 0 ? 0 : errno;
   if (error == ENOSPC || error == EDQUOT)
     return Status::ResourceExhausted("{}: no room for {}: choose a smaller size or another file system", path,
@@ -167,7 +168,7 @@ Result<std::unique_ptr<FileDevice>> FileDevice::Open(std::string path, Options o
   FB_TRY(LockExclusively(fd, path, options.in_use_wait));
   if (::fstat(fd, &info) != 0) return Status::FromErrno(errno, fmt::format("{}: look at it", path));
   if (create) {
-    FB_TRY(Allocate(fd, path, options.size_bytes));
+    FB_TRY(Allocate(fd, path, options.size_bytes, options.sparse));
     FB_TRY(MakeDurable(fd, path));
   }
   FB_ASSIGN(const uint64_t size, MeasureSize(fd, path, info));

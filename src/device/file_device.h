@@ -19,6 +19,7 @@ namespace forebay::device {
 struct FileDeviceOptions {
   bool create = false;      ///< make the file, durably; AlreadyExists when there is one. A block device is just opened
   uint64_t size_bytes = 0;  ///< when creating: the size, a multiple of kUnit. Else: the size that must at least be there
+  bool sparse = false;      ///< when creating: take room only as it is written, which may then fail for want of it
   bool direct = true;       ///< bypass the page cache where the file system can
   /// How long to wait for a device that is in use. The kernel lets go of a killed process's device only after its last
   /// io_uring requests have ended, a moment after the process is gone: who starts again right away waits for that.

@@ -83,6 +83,14 @@ TEST_F(FileDeviceTest, ANewFileIsPrivateAndHasItsBlocks) {
   EXPECT_GE(static_cast<uint64_t>(info.st_blocks) * 512, 2 * base::kMiB);
 }
 
+TEST_F(FileDeviceTest, ASparseOneTakesRoomAsItIsWritten) {
+  ASSERT_TRUE(FileDevice::Open(path_, {.create = true, .size_bytes = 2 * base::kMiB, .sparse = true}).ok());
+  struct stat info;
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, static_cast<off_t>(2 * base::kMiB));
+  EXPECT_LT(static_cast<uint64_t>(info.st_blocks) * 512, base::kMiB);
+}
+
 TEST_F(FileDeviceTest, IsNeverMadeUnasked) {
   EXPECT_EQ(Open().status().code(), Code::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(path_));

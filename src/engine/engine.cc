@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/limits.h"
 #include "engine/compose.h"
+#include "engine/copy.h"
 #include "engine/loader.h"
 #include "engine/operations.h"
 #include "engine/overwrite.h"
@@ -178,6 +179,11 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
 Engine::~Engine() = default;
 
 rt::Task<void> Engine::Drain(rt::Reactor& reactor) { co_await core_->gates.Close(reactor); }
+
+CopySource Engine::OpenForCopy() {
+  EpochSet::Guard guard = core_->epochs.Enter();  // before the snapshot: what that knows stays where it is
+  return {.devices = *devices_, .guard = std::move(guard), .moment = core_->meta->TakeSnapshot()};
+}
 
 Result<uint64_t> Engine::FindBucket(const store::Context& context, const std::string& name) const {
   if (const uint64_t id = core_->buckets.IdOf(context.tenant, name); id != 0) return id;

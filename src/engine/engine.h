@@ -20,6 +20,8 @@
 
 namespace forebay::engine {
 
+struct CopySource;
+
 /// Opens the metadata; `witness` is the highest acknowledged commit that the devices know of, `hooks` is
 /// borrowed for the life of the store.
 using MetaOpener =
@@ -133,6 +135,10 @@ class Engine final : public store::ObjectStore {
   store::StoreUsage usage() const override;
   uint64_t operation_time_ms() const override { return core_->operations.NowMs(); }
   Status health() const override { return core_->health(); }
+
+  /// The store as of now, for a copy of it (copy.h). Keep it no longer than the copy takes: space that is freed meanwhile
+  /// comes back when it goes.
+  CopySource OpenForCopy();
 
   Uuid id() const { return core_->store; }
   base::Arena& arena() { return core_->memory.arena(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all records of the metadata have in common: a format byte in front, and behind a CRC32C over the row's key and
-// the record. Private to the codecs of rows (rows.cc, operation_rows.cc, tenant_accounts.cc, upload_rows.cc). Thread-safe: pure functions.
+// the record. Private to the codecs of rows (rows.cc, operation_rows.cc, tenant_accounts.cc,
+// upload_rows.cc) and of copy.cc, which looks at checksums only. Thread-safe: pure functions.
 #pragma once
 
 #include <cstdint>

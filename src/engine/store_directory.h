@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StoreDirectory: an engine whose parts live in a directory: store.toml, data devices (files or raw blocks),
 // meta/ (RocksDB) and a lock against a second server. docs/formats/store-directory.md has the layout. Open,
-// Create and Check block on the disk and run outside of reactors. Thread-safe once opened. The engine goes
-// with it: readers and writers first, reactors drained.
+// Create, Check and copies block on the disk and run outside of reactors. Thread-safe once opened. The engine
+// goes with it: readers and writers first, reactors drained.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,15 @@
 #include <vector>
 
 #include "base/random.h"
+#include "engine/copy.h"
 #include "engine/engine.h"
 #include "engine/fsck.h"
 #include "engine/store_config.h"
 
 namespace forebay::engine {
+
+class StoreLock;
+struct StorePaths;
 
 class StoreDirectory {
  public:
@@ -51,27 +55,35 @@ class StoreDirectory {
   static Result<FsckReport> Check(const std::string& directory, const FsckOptions& fsck,
                                   const Environment& environment);
 
+  /// Copies a store that no process has open, after fsck of its metadata, into the directory `target`. Gives
+  /// the bytes of extents. DataLoss when it is not clean; errors as Open and CopyToDirectory
+  /// (directory_copy.h).
+  static Result<uint64_t> Copy(const std::string& directory, const std::string& target,
+                               const Environment& environment, const CopyOptions& options);
+
+  /// The same of this store as of now, while it serves. On a thread of its own, which ends before this goes.
+  /// Space that is freed meanwhile comes back at the end.
+  Result<uint64_t> CopyTo(const std::string& target, const Environment& environment,
+                          const CopyOptions& options);
+
   ~StoreDirectory();
 
   Engine& engine() { return *running_.engine; }
   const StoreConfig& config() const { return config_; }
 
  private:
-  class Lock;
-  struct Paths;
-
   /// The engine with the reactor that opened it, which outlives it: the engine's threads have posted to it.
   struct Running {
     std::unique_ptr<rt::Reactor> reactor;
     std::unique_ptr<Engine> engine;
   };
 
-  StoreDirectory(std::unique_ptr<Lock> lock, StoreConfig config, Running running);
+  StoreDirectory(std::unique_ptr<StoreLock> lock, StoreConfig config, Running running);
 
-  static Result<Running> OpenEngine(const Paths& paths, const StoreConfig& config, bool create_metadata,
+  static Result<Running> OpenEngine(const StorePaths& paths, const StoreConfig& config, bool create_metadata,
                                     const Environment& environment, const EngineOptions& options);
 
-  const std::unique_ptr<Lock> lock_;
+  const std::unique_ptr<StoreLock> lock_;
   const StoreConfig config_;
   const Running running_;
 };

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/copy.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/checksum.h"
+#include "device/aligned_bytes.h"
+#include "engine/loader.h"
+#include "engine/row_frame.h"
+#include "engine/rows.h"
+#include "engine/upload_rows.h"
+#include "rt/when_all.h"
+
+namespace forebay::engine {
+namespace {
+
+using meta::Family;
+
+/// Rows of one commit.
+constexpr size_t kBatchOfRowsBytes = base::kMiB;
+/// Of content, one device read; a multiple of every block's size.
+constexpr uint64_t kChunkBytes = uint64_t{1} << kMaxBlockShift;
+/// Content on its way, and how many pieces it may be in.
+constexpr uint64_t kOnTheWayBytes = 4 * base::kMiB;
+constexpr size_t kMaxChunks = 32;
+constexpr base::Duration kLongestPause = std::chrono::milliseconds(100);
+
+struct Row {
+  Family family;
+  std::string key;
+  std::string value;
+};
+
+class RowsTransaction final : public meta::Transaction {
+ public:
+  explicit RowsTransaction(std::vector<Row> rows) : rows_(std::move(rows)) {}
+  Status Prepare(meta::View& /*view*/, meta::Batch& batch) override {
+    for (const Row& row : rows_) batch.Put(row.family, row.key, row.value);
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+  void Done(const Status& /*outcome*/) override {}
+
+ private:
+  const std::vector<Row> rows_;
+};
+
+/// Of inline content the object's record knows the checksum, and the metadata store checks its own.
+Status CheckRow(Family family, std::string_view key, std::string_view value) {
+  if (family == Family::kInline) return {};
+  return Unseal({.kind = "metadata", .row_key = key}, value, UINT8_MAX).status();
+}
+
+/// Where byte `at` of an extent is among the pieces of an object, if it is.
+std::optional<uint64_t> OffsetOf(const std::vector<Piece>& pieces, uint64_t extent, uint64_t at) {
+  uint64_t offset = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.extent == extent && at >= piece.offset && at - piece.offset < piece.length)
+      return offset + (at - piece.offset);
+    offset += piece.length;
+  }
+  return std::nullopt;
+}
+
+/// Who has bytes of a block that is damaged: the first that is found, in words. Looks through all objects.
+class BlockOwner {
+ public:
+  BlockOwner(meta::MetaStore& rows, uint64_t extent, uint64_t begin, uint64_t end)
+      : rows_(rows.TakeSnapshot()), extent_(extent), begin_(begin), end_(end) {}
+
+  std::string Find() {
+    const std::unique_ptr<meta::Scan> objects = rows_->NewScan(Family::kObjects, {});
+    for (objects->Seek({}); objects->Valid(); objects->Next()) {
+      const Result<ObjectKey> key = DecodeObjectKey(objects->key());
+      const Result<NewestVersion> version = DecodeVersion(objects->key(), objects->value());
+      if (!key.ok() || !version.ok() || version->record.delete_marker) continue;
+      const Result<std::vector<Piece>> pieces = PiecesOf(*version);
+      if (!pieces.ok()) continue;
+      if (const std::optional<uint64_t> offset = FirstOffset(*pieces))
+        return fmt::format("object `{}/{}` (version {}) is damaged at offset {}", BucketName(key->bucket),
+                           key->key, key->version, *offset);
+    }
+    const std::unique_ptr<meta::Scan> parts = rows_->NewScan(Family::kSystem, PrefixEnd(kPartPrefix));
+    for (parts->Seek(kPartPrefix); parts->Valid(); parts->Next()) {
+      const Result<PartKey> key = DecodePartKey(parts->key());
+      const Result<PartRecord> part = DecodePart(parts->key(), parts->value());
+      if (!key.ok() || !part.ok()) continue;
+      if (const std::optional<uint64_t> offset = FirstOffset(part->pieces))
+        return fmt::format("part {} of upload {:x} is damaged at offset {}", key->number, key->upload,
+                           *offset);
+    }
+    return "content that no object uses is damaged";
+  }
+
+ private:
+  Result<std::vector<Piece>> PiecesOf(const NewestVersion& version) {
+    if (version.record.storage != Storage::kSegmented) return version.record.pieces;
+    return LoadSegments(*rows_, version, 0, SegmentCount(version.record.size_bytes) - 1);
+  }
+  /// The block's first byte that the pieces have; an object may have only the end of the block.
+  std::optional<uint64_t> FirstOffset(const std::vector<Piece>& pieces) const {
+    for (const Piece& piece : pieces) {
+      if (piece.extent != extent_ || piece.offset >= end_ || piece.offset + piece.length <= begin_) continue;
+      return OffsetOf(pieces, extent_, std::max(begin_, piece.offset));
+    }
+    return std::nullopt;
+  }
+  std::string BucketName(uint64_t id) {
+    const std::unique_ptr<meta::Scan> buckets = rows_->NewScan(Family::kBuckets, {});
+    for (buckets->Seek({}); buckets->Valid(); buckets->Next()) {
+      const Result<BucketRecord> bucket = DecodeBucket(buckets->key(), buckets->value());
+      if (bucket.ok() && bucket->id == id) return std::string(buckets->key());
+    }
+    return fmt::format("(bucket {})", id);
+  }
+
+  const std::unique_ptr<meta::Snapshot> rows_;
+  const uint64_t extent_;
+  const uint64_t begin_;  // of the block, in the extent
+  const uint64_t end_;
+};
+
+}  // namespace
+
+/// Some blocks of an extent, which lie one after the other.
+struct StoreCopier::Chunk {
+  uint64_t extent = 0;
+  uint64_t begin = 0;  // in the extent
+  uint64_t length = 0;
+  uint32_t device = 0;
+  uint64_t offset = 0;  // on the device
+  uint64_t block_bytes = 0;
+  std::vector<uint32_t> checksums;
+  MutableByteView memory;  // whole units
+  std::optional<size_t> damaged_block;
+
+  /// The first block that does not match.
+  std::optional<size_t> FindDamage() const {
+    for (size_t block = 0; block < checksums.size(); ++block) {
+      const uint64_t at = block * block_bytes;
+      if (base::Crc32c(memory.subspan(at, std::min(block_bytes, length - at))) != checksums[block])
+        return block;
+    }
+    return std::nullopt;
+  }
+};
+
+rt::Task<Status> StoreCopier::CopyRows(meta::Snapshot& moment, meta::MetaStore& target, Uuid store) {
+  uint64_t total = 0;
+  for (size_t number = 0; number < meta::kFamilies; ++number) {
+    const auto family = static_cast<Family>(number);
+    const std::unique_ptr<meta::Scan> scan = moment.NewScan(family, {});
+    scan->Seek({});
+    while (scan->Valid()) {
+      std::vector<Row> rows;
+      size_t bytes = 0;
+      for (; scan->Valid() && bytes < kBatchOfRowsBytes; scan->Next()) {
+        const std::string_view key = scan->key();
+        if (family == Family::kSystem && key == meta::kCommitKey) continue;  // the target has its own
+        FB_CO_TRY(CheckRow(family, key, scan->value()));
+        const bool identity = family == Family::kSystem && key == kIdentityKey;
+        rows.push_back(
+            {family, std::string(key), identity ? EncodeIdentity(store) : std::string(scan->value())});
+        bytes += rows.back().key.size() + rows.back().value.size();
+        if (family != Family::kExtents) continue;
+        FB_CO_ASSIGN(const ExtentRecord extent, DecodeExtent(key, scan->value()));
+        total += extent.length_bytes;
+      }
+      FB_CO_TRY(scan->status());
+      if (rows.empty()) continue;
+      FB_CO_TRY(co_await target.Commit(reactor_, std::make_unique<RowsTransaction>(std::move(rows))));
+      FB_CO_TRY(co_await Pace(bytes));
+    }
+    FB_CO_TRY(scan->status());
+  }
+  progress_.total_bytes = total;
+  co_return Watch();
+}
+
+rt::Task<Status> StoreCopier::CopyContent(meta::MetaStore& rows, Devices& from, Devices& to) {
+  device::AlignedBytes memory(kOnTheWayBytes);
+  std::vector<Chunk> chunks;
+  uint64_t used = 0;
+  const std::unique_ptr<meta::Scan> scan = rows.NewScan(Family::kExtents, {});
+  for (scan->Seek({}); scan->Valid(); scan->Next()) {
+    FB_CO_ASSIGN(const uint64_t id, DecodeNumberKey(scan->key()));
+    FB_CO_ASSIGN(const ExtentRecord record, DecodeExtent(scan->key(), scan->value()));
+    FB_CO_TRY(CheckPlace(id, record, from));
+    FB_CO_TRY(CheckPlace(id, record, to));
+    const uint64_t block_bytes = uint64_t{1} << record.block_shift;
+    for (uint64_t begin = 0; begin < record.length_bytes; begin += kChunkBytes) {
+      const uint64_t length = std::min(kChunkBytes, record.length_bytes - begin);
+      const uint64_t space = base::RoundUp(length, device::kUnit);
+      if (used + space > memory.size() || chunks.size() == kMaxChunks) {
+        FB_CO_TRY(co_await CopyChunks(chunks, rows, from, to));
+        chunks.clear();
+        used = 0;
+      }
+      const auto first = record.checksums.begin() + static_cast<ptrdiff_t>(begin / block_bytes);
+      chunks.push_back(
+          {.extent = id,
+           .begin = begin,
+           .length = length,
+           .device = record.device,
+           .offset = record.first_unit * device::kUnit + begin,
+           .block_bytes = block_bytes,
+           .checksums = {first, first + static_cast<ptrdiff_t>(base::DivideUp(length, block_bytes))},
+           .memory = memory.writable().subspan(used, space)});
+      used += space;
+    }
+  }
+  FB_CO_TRY(scan->status());
+  FB_CO_TRY(co_await CopyChunks(chunks, rows, from, to));
+  for (uint32_t id = 0; id < to.size(); ++id) FB_CO_TRY(co_await to.at(id).Flush(reactor_));
+  co_return Status();
+}
+
+rt::Task<Status> StoreCopier::CopyChunks(std::vector<Chunk>& chunks, meta::MetaStore& rows, Devices& from,
+                                         Devices& to) {
+  std::vector<rt::Task<Status>> copies;
+  copies.reserve(chunks.size());
+  for (Chunk& chunk : chunks) copies.push_back(CopyChunk(chunk, from, to));
+  const std::vector<Status> outcomes = co_await rt::WhenAll(std::move(copies));
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Chunk& chunk = chunks[i];
+    if (chunk.damaged_block) {
+      const uint64_t begin = chunk.begin + *chunk.damaged_block * chunk.block_bytes;
+      BlockOwner owner(rows, chunk.extent, begin,
+                       std::min(begin + chunk.block_bytes, chunk.begin + chunk.length));
+      co_return Status::DataLoss("{}: {}", owner.Find(), outcomes[i].message());
+    }
+    FB_CO_TRY(outcomes[i]);
+    bytes += chunk.length;
+  }
+  progress_.copied_bytes += bytes;
+  co_return co_await Pace(bytes);
+}
+
+rt::Task<Status> StoreCopier::CopyChunk(Chunk& chunk, Devices& from, Devices& to) {
+  constexpr int kAttempts = 2;  // a block that does not match is read once more
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const Status read = co_await from.Read(reactor_, chunk.device, chunk.offset, {&chunk.memory, 1});
+    if (!read.ok() && read.code() != Code::kDataLoss) co_return read;
+    chunk.damaged_block = read.ok() ? chunk.FindDamage() : 0;
+    if (!chunk.damaged_block) break;
+    if (attempt + 1 < kAttempts) continue;
+    if (!read.ok()) co_return read;
+    const uint64_t block = chunk.offset + *chunk.damaged_block * chunk.block_bytes;
+    co_return Status::DataLoss("unit {} of {} does not match its checksum (extent {})", block / device::kUnit,
+                               from.at(chunk.device).name(), chunk.extent);
+  }
+  std::ranges::fill(chunk.memory.subspan(chunk.length), std::byte{0});
+  const ByteView content = chunk.memory;
+  co_return co_await to.Write(reactor_, chunk.device, chunk.offset, {&content, 1});
+}
+
+rt::Task<Status> StoreCopier::Pace(uint64_t bytes) {
+  FB_CO_TRY(Watch());
+  if (options_.bytes_per_second == 0) co_return Status();
+  const double seconds = static_cast<double>(bytes) / static_cast<double>(options_.bytes_per_second);
+  next_ = base::DeadlineAfter(
+      std::max(next_, reactor_.Now()),
+      std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(std::min(seconds, 3600.0))));
+  while (reactor_.Now() < next_) {
+    (void)co_await reactor_.SleepUntil(std::min(next_, reactor_.Now() + kLongestPause));
+    FB_CO_TRY(Watch());
+  }
+  co_return Status();
+}
+
+}  // namespace forebay::engine
