@@ -44,6 +44,7 @@ void AddTenantCommands(CLI::App& root, Invocation& invocation);     // tenant cr
 void AddKeyCommands(CLI::App& root, Invocation& invocation);        // key create, ls, rm
 void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
+void AddBackupCommands(CLI::App& root, Invocation& invocation);     // backup, restore
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
 void AddDfCommand(CLI::App& root, Invocation& invocation);
 void AddCertsCommands(CLI::App& root, Invocation& invocation);      // certs init, server, client, show

@@ -165,6 +165,8 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
   command->add_option(
       "--device", serve->options.devices,
       "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
+  command->add_option("--backup-directory", serve->options.backup_directory,
+                      "Directory in which `forebay backup` may make new ones (default: no backups of a running server)");
   command->add_option("--memory", serve->memory,
                       "Memory for payload in flight and the memory tier (default 256MiB)");
   command->add_option("--lend", serve->lend,

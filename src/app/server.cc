@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "app/backups.h"
 #include "app/listen_rules.h"
 #include "app/version.h"
 #include "auth/audit.h"
@@ -156,6 +157,7 @@ struct Server::Parts {
   std::unique_ptr<base::Arena> arena;
   std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
   std::unique_ptr<engine::StoreDirectory> store;
+  std::unique_ptr<Backups> backups;
   std::unique_ptr<auth::ReloadedTls> tls;  // null without
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
@@ -175,6 +177,7 @@ struct Server::Parts {
   std::unique_ptr<control::ControlServer> control;
 
   Status OpenStore();
+  Status StartBackups();
   Result<std::vector<native::ListenOn>> ChooseWays();
   void RegisterArena(const std::vector<native::ListenOn>& ways);
   std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp,
@@ -228,6 +231,22 @@ Status Server::Parts::OpenStore() {
       log.Info("made a store of {} in {}; it keeps one copy of the data", base::FormatSize(size), directory);
   }
   FB_ASSIGN(store, std::move(opened));
+  return {};
+}
+
+Status Server::Parts::StartBackups() {
+  std::string target;
+  if (!options.backup_directory.empty()) {
+    std::error_code error;
+    target = std::filesystem::absolute(options.backup_directory, error).lexically_normal().string();
+    if (target.size() > 1 && target.ends_with('/')) target.pop_back();
+    if (error || !std::filesystem::is_directory(target, error))
+      return Status::NotFound("--backup-directory {}: there is no such directory: make it first",
+                              options.backup_directory);
+  }
+  backups = std::make_unique<Backups>(
+      *store, engine::StoreDirectory::Environment{.arena = *arena, .clock = clock, .random = random, .log = log},
+      std::move(target));
   return {};
 }
 
@@ -367,12 +386,14 @@ Status Server::Parts::StartControl() {
                                                                      .log = log,
                                                                      .traffic = [this](rt::Reactor& here) {
                                                                        return TrafficOf(*data, here);
-                                                                     }}));
+                                                                     },
+                                                                     .backups = backups.get()}));
   return {};
 }
 
 void Server::Parts::Stop(base::Duration grace) {
   if (control != nullptr) control->Shutdown(grace);
+  if (backups != nullptr) backups->Stop();
   if (data != nullptr) rt::RunOn(home(), [this, grace] { return data->Stop(grace); });
   if (store != nullptr) {
     for (const auto& thread : reactors)
@@ -387,6 +408,7 @@ void Server::Parts::Stop(base::Duration grace) {
   access_keys.reset();
   tenants.reset();
   records.reset();
+  backups.reset();
   store.reset();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);
@@ -426,6 +448,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::
   }
   FB_TRY(parts.StartReactors());
   FB_TRY(parts.OpenStore());
+  FB_TRY(parts.StartBackups());
   FB_TRY(parts.StartAuth());
   FB_TRY(parts.StartData());
   FB_TRY(parts.StartControl());

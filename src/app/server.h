@@ -27,6 +27,7 @@ struct ServeOptions {
   bool allow_plaintext = false;      // data addresses beyond loopback, though nothing is encrypted
   bool allow_plaintext_control = false;  // the control address too
   uint64_t size_bytes = 0;           // of a data file that is made; 0: chosen from the free space
+  std::string backup_directory;      // where backups may go; empty: none are made
   std::vector<std::string> devices;  // instead of a data file, when the store is made
   uint64_t memory_bytes = 256ULL << 20;
   std::optional<uint64_t> lend_bytes;  // of hot payload, to clients over shm; none given: a quarter of memory_bytes

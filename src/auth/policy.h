@@ -35,8 +35,10 @@ struct PolicyRow {
 
 /// Ascending by operation.
 inline constexpr PolicyRow kPolicy[] = {
+    {"/forebay.control.v1.Admin/GetBackup", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/Health", Right::kPublic, Scope::kNothing},
     {"/forebay.control.v1.Admin/Space", Right::kAdmin, Scope::kServer},
+    {"/forebay.control.v1.Admin/StartBackup", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/Stats", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Buckets/Create", Right::kAdmin, Scope::kBucket},
     {"/forebay.control.v1.Buckets/Delete", Right::kAdmin, Scope::kBucket},

@@ -470,6 +470,26 @@ Result<ServerSpace> ControlClient::Space(base::Duration timeout) {
   return ServerSpace{.space = FromMessage(response), .read_only_reason = response.read_only_reason()};
 }
 
+Result<uint64_t> ControlClient::StartBackup(const std::string& directory, uint64_t bytes_per_second,
+                                            base::Duration timeout) {
+  pb::StartBackupRequest request;
+  request.set_directory(directory);
+  request.set_bytes_per_s(bytes_per_second);
+  pb::StartBackupResponse response;
+  FB_TRY(impl_->Call("Admin/StartBackup", impl_->admin, &pb::Admin::Stub::StartBackup, request, &response, timeout));
+  return response.id();
+}
+
+Result<BackupState> ControlClient::GetBackup(uint64_t id, base::Duration timeout) {
+  pb::GetBackupRequest request;
+  request.set_id(id);
+  pb::GetBackupResponse response;
+  FB_TRY(impl_->Call("Admin/GetBackup", impl_->admin, &pb::Admin::Stub::GetBackup, request, &response, timeout));
+  return BackupState{.done = response.done(),
+                     .copied_bytes = response.copied_bytes(),
+                     .total_bytes = response.total_bytes()};
+}
+
 Result<auth::Capability> ControlClient::IssueCapability(const IssueTerms& terms, base::Duration timeout) {
   pb::IssueCapabilityRequest request;
   request.set_holder_key(terms.holder.data(), terms.holder.size());

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "control/access_keys.h"
+#include "control/backups.h"
 #include "control/capability_authority.h"
 #include "control/data_plane.h"
 #include "control/tenant_registry.h"
@@ -156,6 +157,11 @@ class ControlClient {
   Result<ServerHealth> Health(base::Duration timeout = {});
   Result<ServerStats> Stats(base::Duration timeout = {});
   Result<ServerSpace> Space(base::Duration timeout = {});
+
+  /// Begins a backup into a new directory on the server's machine; its number. `bytes_per_second` 0: no limit.
+  Result<uint64_t> StartBackup(const std::string& directory, uint64_t bytes_per_second, base::Duration timeout = {});
+  /// How far it is, or what it failed with. Ask again and again: one that nobody asks for is given up.
+  Result<BackupState> GetBackup(uint64_t id, base::Duration timeout = {});
 
  private:
   class Impl;

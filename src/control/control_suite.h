@@ -18,6 +18,7 @@
 #include "auth/rpc_auth.h"
 #include "auth/trusted_clock.h"
 #include "base/arena.h"
+#include "base/mutex.h"
 #include "control/client.h"
 #include "control/probe_store.h"
 #include "control/server.h"
@@ -28,6 +29,30 @@
 namespace forebay::control {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): tests read better with it
+
+/// Makes none, and says so; remembers what it was asked for.
+class ProbeBackups final : public Backups {
+ public:
+  static constexpr uint64_t kId = 17;
+
+  Result<uint64_t> Start(std::string directory, uint64_t bytes_per_second) override {
+    base::MutexLock lock(mutex_);
+    last_ = fmt::format("{} at {}", directory, bytes_per_second);
+    return kId;
+  }
+  Result<BackupState> Get(uint64_t id) override {
+    if (id != kId) return Status::NotFound("there is no such backup");
+    return BackupState{.done = true, .copied_bytes = 5, .total_bytes = 6};
+  }
+  std::string last() {
+    base::MutexLock lock(mutex_);
+    return last_;
+  }
+
+ private:
+  base::Mutex mutex_;
+  std::string last_ FB_GUARDED_BY(mutex_);
+};
 
 class ControlTest : public ::testing::Test {
  protected:
@@ -69,7 +94,8 @@ class ControlTest : public ::testing::Test {
                                                      .reactors = {&thread_->reactor()},
                                                      .clock = clock_,
                                                      .log = *log_,
-                                                     .traffic = [this](rt::Reactor&) { return Traffic(); }});
+                                                     .traffic = [this](rt::Reactor&) { return Traffic(); },
+                                                     .backups = backups_});
   }
   void Start(ControlServerOptions options) {
     client_.reset();
@@ -141,6 +167,8 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<CapabilityAuthority> authority_;
   std::unique_ptr<TenantRegistry> tenants_;
   std::unique_ptr<AccessKeys> keys_;
+  ProbeBackups probe_backups_;
+  Backups* backups_ = &probe_backups_;  // of servers that are started from now on
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
   const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",

@@ -15,7 +15,8 @@ namespace forebay::control {
 namespace {
 
 /// Need the right of an administrator, and are no acts.
-constexpr std::string_view kQuestions[] = {"/forebay.control.v1.Admin/Space", "/forebay.control.v1.Admin/Stats"};
+constexpr std::string_view kQuestions[] = {"/forebay.control.v1.Admin/GetBackup", "/forebay.control.v1.Admin/Space",
+                                           "/forebay.control.v1.Admin/Stats"};
 
 /// What the audit tells of when it is done.
 bool IsAct(const auth::PolicyRow& row) {

@@ -32,7 +32,7 @@ uint64_t ProcessCpuMicroseconds() {
 Services::Services(const ControlServerOptions& options, store::ObjectStore& store,
                    auth::SessionTable& sessions, CapabilityAuthority& authority, TenantRegistry& tenants,
                    AccessKeys& keys, const base::Clock& clock, base::Random& random,
-                   std::function<size_t()> calls_in_progress, Traffic traffic)
+                   std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups)
     : options_(options),
       store_(store),
       tenants_(tenants),
@@ -43,7 +43,8 @@ Services::Services(const ControlServerOptions& options, store::ObjectStore& stor
       random_(random),
       started_(clock.Now()),
       calls_in_progress_(std::move(calls_in_progress)),
-      traffic_(std::move(traffic)) {}
+      traffic_(std::move(traffic)),
+      backups_(backups) {}
 
 MethodTable Services::Methods() {
   MethodTable table;
@@ -67,6 +68,8 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Admin/Health", &Services::Health);
   add("/forebay.control.v1.Admin/Stats", &Services::Stats);
   add("/forebay.control.v1.Admin/Space", &Services::Space);
+  add("/forebay.control.v1.Admin/StartBackup", &Services::StartBackup);
+  add("/forebay.control.v1.Admin/GetBackup", &Services::GetBackup);
   tenant_services_.AddTo(&table);
   return table;
 }
@@ -279,6 +282,28 @@ rt::Task<Status> Services::Space(const Caller&, store::Context& context, const p
   FB_CO_ASSIGN(const store::StoreSpace space, co_await store_.GetSpace(context));
   ToMessage(space, &response);
   response.set_read_only_reason(std::string(store_.health().message()));
+  co_return Status();
+}
+
+namespace {
+Status NoBackups() { return Status::Unimplemented("this server's store makes no backups of itself"); }
+}  // namespace
+
+rt::Task<Status> Services::StartBackup(const Caller&, store::Context&, const pb::StartBackupRequest& request,
+                                       pb::StartBackupResponse& response) {
+  if (backups_ == nullptr) co_return NoBackups();
+  FB_CO_ASSIGN(const uint64_t id, backups_->Start(request.directory(), request.bytes_per_s()));
+  response.set_id(id);
+  co_return Status();
+}
+
+rt::Task<Status> Services::GetBackup(const Caller&, store::Context&, const pb::GetBackupRequest& request,
+                                     pb::GetBackupResponse& response) {
+  if (backups_ == nullptr) co_return NoBackups();
+  FB_CO_ASSIGN(const BackupState state, backups_->Get(request.id()));
+  response.set_done(state.done);
+  response.set_copied_bytes(state.copied_bytes);
+  response.set_total_bytes(state.total_bytes);
   co_return Status();
 }
 

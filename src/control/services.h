@@ -8,6 +8,7 @@
 #include "auth/session_table.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "control/backups.h"
 #include "control/capability_authority.h"
 #include "control/method.h"
 #include "control/server.h"
@@ -23,10 +24,10 @@ class Services {
   using Traffic = std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)>;
 
   /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
-  /// null, are asked by Stats.
+  /// null, are asked by Stats. `backups` may be null.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
            CapabilityAuthority& authority, TenantRegistry& tenants, AccessKeys& keys, const base::Clock& clock,
-           base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic);
+           base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -67,6 +68,10 @@ class Services {
                          pb::StatsResponse& response);
   rt::Task<Status> Space(const Caller& caller, store::Context& context, const pb::SpaceRequest& request,
                          pb::SpaceResponse& response);
+  rt::Task<Status> StartBackup(const Caller& caller, store::Context& context, const pb::StartBackupRequest& request,
+                               pb::StartBackupResponse& response);
+  rt::Task<Status> GetBackup(const Caller& caller, store::Context& context, const pb::GetBackupRequest& request,
+                             pb::GetBackupResponse& response);
 
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
@@ -79,6 +84,7 @@ class Services {
   const base::TimePoint started_;
   const std::function<size_t()> calls_in_progress_;
   const Traffic traffic_;
+  Backups* const backups_;  // null: none are made
 };
 
 }  // namespace forebay::control

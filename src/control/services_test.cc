@@ -243,6 +243,27 @@ TEST_F(ServicesTest, SpaceIsTheStoresAndSaysWhyNothingIsWritten) {
   EXPECT_EQ(Connect({})->Space().status().code(), Code::kUnauthenticated);
 }
 
+TEST_F(ServicesTest, BackupsAreBegunAndAskedFor) {
+  const Result<uint64_t> id = client_->StartBackup("/backups/monday", 1000);
+  ASSERT_TRUE(id.ok()) << id.status().ToString();
+  EXPECT_EQ(probe_backups_.last(), "/backups/monday at 1000");
+  const Result<BackupState> state = client_->GetBackup(*id);
+  ASSERT_TRUE(state.ok()) << state.status().ToString();
+  EXPECT_TRUE(state->done);
+  EXPECT_EQ(state->copied_bytes, 5U);
+  EXPECT_EQ(state->total_bytes, 6U);
+  EXPECT_EQ(client_->GetBackup(*id + 1).status().code(), Code::kNotFound);
+}
+
+TEST_F(ServicesTest, AStoreThatMakesNoBackupsSaysSo) {
+  backups_ = nullptr;
+  Start({.listen = "127.0.0.1:0"});
+  for (const Status& status : {client_->StartBackup("/backups/monday", 0).status(), client_->GetBackup(1).status()}) {
+    EXPECT_EQ(status.code(), Code::kUnimplemented);
+    EXPECT_NE(status.message().find("makes no backups"), std::string::npos) << status.ToString();
+  }
+}
+
 TEST_F(ServicesTest, BrokenFieldsAreRefused) {
   const std::string create = "/forebay.control.v1.Buckets/Create";
   const std::string name(

@@ -50,6 +50,8 @@ inline auth::Target TargetOf(const DeleteKeyRequest&) { return {}; }
 inline auth::Target TargetOf(const HealthRequest&) { return {}; }
 inline auth::Target TargetOf(const StatsRequest&) { return {}; }
 inline auth::Target TargetOf(const SpaceRequest&) { return {}; }
+inline auth::Target TargetOf(const StartBackupRequest&) { return {}; }
+inline auth::Target TargetOf(const GetBackupRequest&) { return {}; }
 
 inline auth::Target TargetOf(const CreateBucketRequest& request) { return {request.name(), {}}; }
 inline auth::Target TargetOf(const DeleteBucketRequest& request) { return {request.name(), {}}; }
