@@ -26,6 +26,7 @@ namespace {
 
 constexpr size_t kArenaBytes = 2 * base::kMiB;
 constexpr std::chrono::milliseconds kAskEvery(200);
+constexpr int kMostUnanswered = 5;  // questions one after the other: the server is busy, or restarting
 
 struct CopyArguments {
   std::string from;  // a store that no server has open; empty: the server's own
@@ -78,10 +79,18 @@ Result<uint64_t> AskServer(const CopyArguments& arguments, uint64_t rate, const 
   control::ControlClient& client = connection->client();
   FB_ASSIGN(const uint64_t id, client.StartBackup(arguments.target, rate));
   CopyLine line("backup");
+  int unanswered = 0;
   while (true) {
-    FB_ASSIGN(const control::BackupState state, client.GetBackup(id));
-    line.Show(state.copied_bytes, state.total_bytes);
-    if (state.done) return state.copied_bytes;
+    const Result<control::BackupState> state = client.GetBackup(id);
+    if (state.ok()) {
+      unanswered = 0;
+      line.Show(state->copied_bytes, state->total_bytes);
+      if (state->done) return state->copied_bytes;
+    } else {
+      const Code code = state.error().code();
+      const bool may_pass = code == Code::kUnavailable || code == Code::kDeadlineExceeded;
+      if (!may_pass || ++unanswered > kMostUnanswered) return state.error();
+    }
     std::this_thread::sleep_for(kAskEvery);
   }
 }

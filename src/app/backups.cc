@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/bytes.h"
@@ -39,10 +40,15 @@ Result<uint64_t> Backups::Start(std::string directory, uint64_t bytes_per_second
   asked_ = environment_.clock.Now();
   state_ = {};
   outcome_ = {};
-  thread_ = std::thread([this, target = std::move(directory), bytes_per_second] {
-    ::pthread_setname_np(::pthread_self(), "fb-backup");
-    Make(target, bytes_per_second);
-  });
+  try {
+    thread_ = std::thread([this, target = std::move(directory), bytes_per_second] {
+      ::pthread_setname_np(::pthread_self(), "fb-backup");
+      Make(target, bytes_per_second);
+    });
+  } catch (const std::system_error& error) {
+    running_ = false;
+    return Status::ResourceExhausted("no thread can be started for the backup: {}", error.what());
+  }
   return id_;
 }
 
@@ -50,7 +56,8 @@ void Backups::Make(const std::string& directory, uint64_t bytes_per_second) {
   environment_.log.Info("backup into {} begins", directory);
   const Result<uint64_t> copied =
       store_.CopyTo(directory, environment_,
-                    {.bytes_per_second = bytes_per_second,
+                    {.new_directory = true,
+                     .bytes_per_second = bytes_per_second,
                      .watch = [this](const engine::CopyProgress& progress) { return Watch(progress); }});
   if (copied.ok())
     environment_.log.Info("backup into {} is complete: {}", directory, base::FormatSize(*copied));

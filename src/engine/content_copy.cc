@@ -41,6 +41,7 @@ rt::Task<Result<uint32_t>> ContentCopy::AddRange(OpenVersionPtr from, uint64_t o
   uint32_t sum = base::kCrc32cEmpty;
   for (uint64_t done = 0; done < length;) {
     const uint64_t step = std::min(kStepBytes, length - done);
+    FB_CO_TRY(co_await writer_.SendHeld(context_));
     {
       FB_CO_ASSIGN(const store::ReadData data, co_await reader.Read(context_, offset + done, step));
       for (const base::Buffer& buffer : data.buffers) staged_ += AsText(buffer.view());

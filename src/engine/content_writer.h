@@ -33,6 +33,9 @@ class ContentWriter {
   rt::Task<Result<base::Buffer>> Allocate(const store::Context& context, size_t size);
   rt::Task<Status> Write(const store::Context& context, base::Buffer data);
 
+  /// Sends what it holds to the devices, but for what is no whole unit: before a wait for memory that it does not do itself.
+  rt::Task<Status> SendHeld(const store::Context& context) { return Issue(context, Urgency::kWhole); }
+
   /// Ok while content is taken; otherwise why not.
   Status state() const;
   uint64_t size_bytes() const { return size_bytes_; }

@@ -72,9 +72,13 @@ class BlockOwner {
   BlockOwner(meta::MetaStore& rows, uint64_t extent, uint64_t begin, uint64_t end)
       : rows_(rows.TakeSnapshot()), extent_(extent), begin_(begin), end_(end) {}
 
-  std::string Find() {
+  /// `go_on` is asked now and then.
+  std::string Find(const std::function<bool()>& go_on) {
+    constexpr uint64_t kAskAfter = 1024;  // objects
+    uint64_t looked_at = 0;
     const std::unique_ptr<meta::Scan> objects = rows_->NewScan(Family::kObjects, {});
     for (objects->Seek({}); objects->Valid(); objects->Next()) {
+      if (++looked_at % kAskAfter == 0 && !go_on()) return "content is damaged, of which object was not found out";
       const Result<ObjectKey> key = DecodeObjectKey(objects->key());
       const Result<NewestVersion> version = DecodeVersion(objects->key(), objects->value());
       if (!key.ok() || !version.ok() || version->record.delete_marker) continue;
@@ -232,7 +236,7 @@ rt::Task<Status> StoreCopier::CopyChunks(std::vector<Chunk>& chunks, meta::MetaS
       const uint64_t begin = chunk.begin + *chunk.damaged_block * chunk.block_bytes;
       BlockOwner owner(rows, chunk.extent, begin,
                        std::min(begin + chunk.block_bytes, chunk.begin + chunk.length));
-      co_return Status::DataLoss("{}: {}", owner.Find(), outcomes[i].message());
+      co_return Status::DataLoss("{}: {}", owner.Find([this] { return Watch().ok(); }), outcomes[i].message());
     }
     FB_CO_TRY(outcomes[i]);
     bytes += chunk.length;

@@ -37,6 +37,7 @@ struct CopyProgress {
 };
 
 struct CopyOptions {
+  bool new_directory = false;     // nothing may be at the target's name; else an empty directory may
   bool sparse = true;             // files of devices take room for what they hold only
   uint64_t bytes_per_second = 0;  // 0: no limit. Of content and rows, by the average over 4 MiB
   /// Called between pieces of work and several times a second while it waits for its rate; an error ends the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/directory_copy.h"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cerrno>
@@ -39,13 +40,20 @@ uint64_t TotalSize(const std::vector<Superblock>& superblocks) {
   return total;
 }
 
+std::string WithoutSlash(const std::string& directory) {
+  std::string normal = fs::path(directory).lexically_normal().string();
+  while (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
+}
+
 /// A directory that is being filled. Unless it is completed, what was made in it goes with this.
 class Target {
  public:
-  explicit Target(const std::string& directory) : paths_(directory) {}
+  explicit Target(const std::string& directory) : paths_(WithoutSlash(directory)) {}
   ~Target() {
     if (complete_) return;
     if (begun_) {
+      (void)Remove(paths_.config());  // first: without it nothing takes the rest for a store
       (void)Remove(paths_.meta());
       for (const std::string& device : config_.devices) (void)Remove(paths_.Device(device));
       (void)Remove(paths_.partial());
@@ -57,11 +65,13 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  Status Begin(StoreConfig config) {
+  Status Begin(StoreConfig config, bool new_directory) {
     std::error_code error;
-    made_ = fs::create_directory(paths_.directory, error);
-    if (error.value() == EEXIST) return Status::AlreadyExists("{} is there already", paths_.directory);
-    if (error) return Status::FromErrno(error.value(), "make the directory " + paths_.directory);
+    made_ = ::mkdir(paths_.directory.c_str(), 0700) == 0;
+    if (!made_ && errno != EEXIST) return Status::FromErrno(errno, "make the directory " + paths_.directory);
+    if (!made_ && Exists(paths_.partial())) return CheckHoldsNothing(paths_, false);
+    if (!made_ && (new_directory || fs::symlink_status(paths_.directory, error).type() != fs::file_type::directory))
+      return Status::AlreadyExists("{} is there already: name a new directory", paths_.directory);
     FB_TRY(CheckHoldsNothing(paths_, false));
     FB_ASSIGN(lock_, StoreLock::Take(paths_));
     FB_TRY(CheckHoldsNothing(paths_, true));
@@ -140,7 +150,7 @@ Result<uint64_t> CopyToDirectory(CopySource source, const std::string& target_di
   StoreConfig config{.store = Uuid::Generate(random), .devices = {}};
   for (size_t id = 0; id < superblocks.size(); ++id) config.devices.push_back(fmt::format("data{}", id));
   Target target(target_directory);
-  FB_TRY(target.Begin(std::move(config)));
+  FB_TRY(target.Begin(std::move(config), options.new_directory));
   CopyOptions watched = options;
   watched.watch = [&options, &target](const CopyProgress& progress) {
     FB_TRY(CheckRoom(target.paths(), 0));

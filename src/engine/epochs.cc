@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/epochs.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/check.h"
@@ -33,7 +34,9 @@ EpochSet::Guard EpochSet::Enter() {
 
 void EpochSet::Leave(size_t place) {
   const bool last = counts_[place].readers.fetch_sub(1) == 1;
-  if (last && retired_count_.load() != 0) Collect();
+  if (!last || retired_count_.load() == 0) return;
+  base::MutexLock lock(mutex_);
+  CollectSome(kBatch);  // the rest goes with who comes next
 }
 
 bool EpochSet::Empty(uint64_t epoch) const {
@@ -46,28 +49,37 @@ void EpochSet::Retire(std::vector<UnitRun> runs) {
   if (runs.empty()) return;
   base::MutexLock lock(mutex_);
   retired_count_.fetch_add(runs.size());
-  retired_.push_back({current_.load(), std::move(runs)});
-  CollectLocked();
+  const uint64_t epoch = current_.load();
+  if (retired_.empty() || retired_.back().epoch != epoch) retired_.push_back({.epoch = epoch, .runs = {}});
+  retired_.back().runs.insert(retired_.back().runs.end(), runs.begin(), runs.end());
+  CollectSome(std::max(kBatch, 2 * runs.size()));  // more than comes in
 }
 
 void EpochSet::Collect() {
-  base::MutexLock lock(mutex_);
-  CollectLocked();
+  while (true) {
+    base::MutexLock lock(mutex_);
+    if (CollectSome(kBatch) < kBatch) return;
+  }
 }
 
-void EpochSet::CollectLocked() {
-  if (retired_.empty()) return;
+size_t EpochSet::CollectSome(size_t most) {
+  if (retired_.empty()) return 0;
   // What was retired in epoch e may be known to readers of e - 1 and e. Nobody of e - 1 is left once e + 1
   // has begun, and nobody of e once e + 2 has.
   const uint64_t target = retired_.back().epoch + 2;
   uint64_t epoch = current_.load();
   while (epoch < target && Empty(epoch + 1)) current_.store(++epoch);
   size_t done = 0;
-  for (; done < retired_.size() && retired_[done].epoch + 2 <= epoch; ++done) {
-    for (const UnitRun& run : retired_[done].runs) reclaim_(run);
-    retired_count_.fetch_sub(retired_[done].runs.size());
+  while (!retired_.empty() && retired_.front().epoch + 2 <= epoch && done < most) {
+    std::deque<UnitRun>& runs = retired_.front().runs;
+    for (; !runs.empty() && done < most; ++done) {
+      reclaim_(runs.front());
+      runs.pop_front();
+    }
+    if (runs.empty()) retired_.pop_front();
   }
-  retired_.erase(retired_.begin(), retired_.begin() + static_cast<ptrdiff_t>(done));
+  retired_count_.fetch_sub(done);
+  return done;
 }
 
 }  // namespace forebay::engine

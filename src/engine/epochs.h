@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -50,7 +51,7 @@ class EpochSet {
   Guard Enter();
   /// Takes over runs that no reader entering from now on can find.
   void Retire(std::vector<UnitRun> runs) FB_EXCLUDES(mutex_);
-  /// Reclaims what can be.
+  /// Reclaims what can be, some at a time: others get in between.
   void Collect() FB_EXCLUDES(mutex_);
   /// Runs that wait for readers.
   size_t retired() const { return retired_count_.load(std::memory_order_relaxed); }
@@ -64,19 +65,22 @@ class EpochSet {
   };
   struct Retired {
     uint64_t epoch;
-    std::vector<UnitRun> runs;
+    std::deque<UnitRun> runs;  // of all changes of this epoch, which is long while somebody stays
   };
+  /// Reclaimed under one lock, so that nobody waits long when a reader leaves who held much.
+  static constexpr size_t kBatch = 1024;
 
-  void Leave(size_t place);
+  void Leave(size_t place) FB_EXCLUDES(mutex_);
   bool Empty(uint64_t epoch) const;
-  void CollectLocked() FB_REQUIRES(mutex_);
+  /// At most `most` runs; gives how many.
+  size_t CollectSome(size_t most) FB_REQUIRES(mutex_);
 
   const std::function<void(const UnitRun&)> reclaim_;
   std::atomic<uint64_t> current_{2};
   std::array<Count, 2 * kStripes> counts_;
   std::atomic<size_t> retired_count_{0};
   base::Mutex mutex_;
-  std::vector<Retired> retired_ FB_GUARDED_BY(mutex_);  // oldest first
+  std::deque<Retired> retired_ FB_GUARDED_BY(mutex_);  // oldest first
 };
 
 }  // namespace forebay::engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/epochs.h"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -52,6 +53,25 @@ TEST_F(EpochTest, WhatWasRetiredBeforeAReaderCameIsNotHeldByIt) {
   const EpochSet::Guard reader = epochs_.Enter();
   epochs_.Retire({RunAt(2)});
   EXPECT_EQ(reclaimed_, (std::vector<uint64_t>{1}));
+}
+
+TEST_F(EpochTest, WhoLeavesDoesNotReclaimAllThatWasHeldAtOnce) {
+  std::optional<EpochSet::Guard> reader = epochs_.Enter();
+  constexpr uint64_t kRuns = 5000;
+  for (uint64_t i = 0; i < kRuns; ++i) epochs_.Retire({RunAt(i)});
+  EXPECT_EQ(epochs_.retired(), kRuns);
+  reader.reset();
+  EXPECT_LT(reclaimed_.size(), kRuns / 2);
+  EXPECT_GT(reclaimed_.size(), 0U);
+  for (int others = 0; others < 5; ++others) (void)epochs_.Enter();
+  EXPECT_EQ(reclaimed_.size(), kRuns);
+  EXPECT_TRUE(std::ranges::is_sorted(reclaimed_));
+  EXPECT_EQ(epochs_.retired(), 0U);
+  reader = epochs_.Enter();
+  for (uint64_t i = 0; i < kRuns; ++i) epochs_.Retire({RunAt(i)});
+  reader.reset();
+  epochs_.Collect();
+  EXPECT_EQ(reclaimed_.size(), 2 * kRuns);
 }
 
 TEST(EpochThreadsTest, NothingIsReclaimedUnderAReader) {

@@ -334,7 +334,9 @@ rt::Task<Result<store::ObjectInfo>> Replace(Core& core, const store::Context& co
       co_return request.error();
     }
     Result<store::ObjectInfo> published = co_await Publish(core, context, operation, *std::move(request), MakeReplace);
-    if (published.ok() || published.error().code() != Code::kAborted) co_return published;
+    if (published.ok()) co_return published;
+    const Code code = published.error().code();
+    if (code != Code::kAborted && (attempt != 0 || code != Code::kResourceExhausted)) co_return published;
   }
   co_return Status::Aborted("`{}/{}` was changed {} times at the same place while this change was tried; try again",
                             change.bucket_name, change.key, kAttempts);

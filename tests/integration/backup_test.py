@@ -121,12 +121,17 @@ class BackupTest(ForebayTest):
         (self.backups / "link").symlink_to(outside)
         self.fails(*self.at, "backup", self.backups / "link", saying="is there already")
         self.fails(*self.at, "backup", self.backups / "link/", saying="is there already")
+        outside.mkdir()
+        self.fails(*self.at, "backup", self.backups / "link", saying="is there already")
+        self.assertEqual(list(outside.iterdir()), [])
         (self.backups / "taken").mkdir()
+        self.fails(*self.at, "backup", self.backups / "taken", saying="is there already")
         (self.backups / "taken" / "file").write_text("mine")
         self.fails(*self.at, "backup", self.backups / "taken", saying="is there already")
         self.fails(*self.at, "backup", self.backups / "x", "--rate", "fast", status=2, saying="--rate")
         self.forebay(*self.at, "backup", self.backups / "good")
         self.assertEqual(sorted(path.name for path in self.backups.iterdir()), ["good", "link", "taken"])
+        self.assertEqual((self.backups / "good").stat().st_mode & 0o777, 0o700)
 
         plain = self.start_server("plain")
         self.fails("--server", plain.control, "--credentials", plain.credentials, "backup", self.backups / "more",
