@@ -173,7 +173,8 @@ Result<Found> Look(const Core& core, const Change& change, bool may_be_wide) {
   }
   const uint64_t grain = GrainOf(MostPieces(map), segments);
   window.gap_is_hole = change.truncates || window.gap >= grain;
-  Widen(grain, size, change, window);
+  // To cut off needs no space, when there is none.
+  if (!change.truncates || may_be_wide) Widen(grain, size, change, window);
   const auto resolve = [&]() -> Status {
     found.pieces = PiecesOf(map, first * kSegmentBytes, window.begin, window.end);
     found.state->extents.clear();

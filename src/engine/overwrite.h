@@ -16,7 +16,7 @@
 
 namespace forebay::engine {
 
-/// Up to so much content is put together with what is around it into one extent; more stays in extents of its own.
+/// Up to so much content stands in one extent with what is copied around it; more stays in extents of its own.
 constexpr uint64_t kHeldBytes = 64 * base::kKiB;
 /// The end of an object that grows by small appends is in grains; whenever it passes a multiple of this, what came before
 /// is put together into one extent.
@@ -24,8 +24,8 @@ constexpr uint64_t kTailBytes = 64 * base::kKiB;
 /// Pieces of a segment of a small object, from which on its overwrites have a coarser grain.
 constexpr uint64_t kMostFinePieces = 2048;
 
-/// The grain of overwrites in a segment that has so many pieces, of an object that has so many segments: a run of small
-/// content begins and ends at multiples of it, or at the object's end. So the pieces of an object, all of which are in
+/// The grain of overwrites in a segment that has so many pieces, of an object that has so many segments: what is
+/// written anew begins and ends at multiples of it, or at the object's end. So the pieces of an object, all of which are in
 /// memory while it is open, are never more than some millions, whatever is overwritten.
 uint64_t GrainOf(uint64_t pieces, uint64_t segments);
 

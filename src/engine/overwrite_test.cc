@@ -353,6 +353,18 @@ TEST_F(OverwriteTest, WithoutSpaceNothingChangesAndNothingLeaks) {
   EXPECT_TRUE(twins_.Get("o").value_or("") == RandomContent(2, 2 << 20));
 }
 
+TEST_F(OverwriteTest, WhatIsCutOffNeedsNoSpace) {
+  const std::string content = RandomContent(1, 100'000);
+  ASSERT_TRUE(twins_.Put("o", content).ok());
+  const uint64_t free = twins_.engine().usage().capacity_bytes - Used();
+  ASSERT_TRUE(twins_.Put("filler", std::string(free, 'f'), {.size_bytes = free}).ok());
+  ASSERT_EQ(Overwrite("o", 0, "x").status().code(), Code::kResourceExhausted);
+  for (const size_t size : {90'001UL, 70'000UL, 5UL, 0UL}) {
+    ASSERT_TRUE(Truncate("o", size).ok()) << size;
+    EXPECT_TRUE(twins_.Get("o").value_or("failed") == content.substr(0, size));
+  }
+}
+
 TEST_F(OverwriteTest, AnOverwriteWhoseWritesFailChangesNothing) {
   ASSERT_TRUE(twins_.Put("o", RandomContent(1, 100'000)).ok());
   const uint64_t used = Used();
