@@ -46,6 +46,7 @@ void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issu
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddBackupCommands(CLI::App& root, Invocation& invocation);     // backup, restore
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
+void AddDeviceCommands(CLI::App& root, Invocation& invocation);     // device
 void AddDfCommand(CLI::App& root, Invocation& invocation);
 void AddCertsCommands(CLI::App& root, Invocation& invocation);      // certs init, server, client, show
 void AddDoctorCommand(CLI::App& root, Invocation& invocation);

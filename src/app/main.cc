@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   app::AddKeyCommands(root, invocation);
   app::AddCapabilityCommands(root, invocation);
   app::AddDfCommand(root, invocation);
+  app::AddDeviceCommands(root, invocation);
   app::AddBackupCommands(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);

@@ -165,6 +165,10 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
   command->add_option(
       "--device", serve->options.devices,
       "Block device or file for data when a store is made, instead of DIR/data0; may be repeated");
+  command->add_option(
+      "--mirror", serve->options.mirrors,
+      "Block device or file that keeps a second copy of the data, when a store is made; once for each --device, in the "
+      "same order, or for DIR/data0");
   command->add_option("--backup-directory", serve->options.backup_directory,
                       "Directory in which `forebay backup` may make new ones (default: no backups of a running server)");
   command->add_option("--memory", serve->memory,

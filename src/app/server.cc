@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "app/backups.h"
+#include "app/store_devices.h"
 #include "app/listen_rules.h"
 #include "app/version.h"
 #include "auth/audit.h"
@@ -158,6 +159,7 @@ struct Server::Parts {
   std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
   std::unique_ptr<engine::StoreDirectory> store;
   std::unique_ptr<Backups> backups;
+  std::unique_ptr<StoreDevices> devices;
   std::unique_ptr<auth::ReloadedTls> tls;  // null without
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
@@ -225,10 +227,11 @@ Status Server::Parts::OpenStore() {
     if (size == 0) {
       FB_ASSIGN(size, ChooseSize(directory));
     }
-    opened = engine::StoreDirectory::Create(directory, {.size_bytes = size, .devices = options.devices},
-                                            environment, {});
+    opened = engine::StoreDirectory::Create(
+        directory, {.size_bytes = size, .devices = options.devices, .mirrors = options.mirrors}, environment, {});
     if (opened.ok())
-      log.Info("made a store of {} in {}; it keeps one copy of the data", base::FormatSize(size), directory);
+      log.Info("made a store of {} in {}; it keeps {} of the data", base::FormatSize(size), directory,
+               options.mirrors.empty() ? "one copy" : "two copies");
   }
   FB_ASSIGN(store, std::move(opened));
   return {};
@@ -247,6 +250,7 @@ Status Server::Parts::StartBackups() {
   backups = std::make_unique<Backups>(
       *store, engine::StoreDirectory::Environment{.arena = *arena, .clock = clock, .random = random, .log = log},
       std::move(target));
+  devices = std::make_unique<StoreDevices>(*store, log);
   return {};
 }
 
@@ -387,7 +391,8 @@ Status Server::Parts::StartControl() {
                                                                      .traffic = [this](rt::Reactor& here) {
                                                                        return TrafficOf(*data, here);
                                                                      },
-                                                                     .backups = backups.get()}));
+                                                                     .backups = backups.get(),
+                                                                     .devices = devices.get()}));
   return {};
 }
 
@@ -409,6 +414,7 @@ void Server::Parts::Stop(base::Duration grace) {
   tenants.reset();
   records.reset();
   backups.reset();
+  devices.reset();
   store.reset();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);

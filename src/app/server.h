@@ -29,6 +29,7 @@ struct ServeOptions {
   uint64_t size_bytes = 0;           // of a data file that is made; 0: chosen from the free space
   std::string backup_directory;      // where backups may go; empty: none are made
   std::vector<std::string> devices;  // instead of a data file, when the store is made
+  std::vector<std::string> mirrors;  // none, or the other side of each of them
   uint64_t memory_bytes = 256ULL << 20;
   std::optional<uint64_t> lend_bytes;  // of hot payload, to clients over shm; none given: a quarter of memory_bytes
   unsigned reactors = 0;  // 0: half the cores, at most 8

@@ -31,6 +31,23 @@ std::string StateOf(const control::ServerSpace& server, Fullness fullness) {
   return std::string(server.read_only_reason.empty() ? NameOf(fullness) : "read-only");
 }
 
+/// A mirror that is not whole says so, unless there is worse.
+std::string StateOf(const control::ServerSpace& server, const store::DeviceSpace& data) {
+  const Fullness fullness = FullnessOf(data.used_bytes, data.capacity_bytes);
+  if (!server.read_only_reason.empty() || fullness == Fullness::kFull) return StateOf(server, fullness);
+  switch (data.state) {
+    case store::DeviceState::kDegraded:
+      return "degraded";
+    case store::DeviceState::kRebuilding:
+      return "rebuilding";
+    case store::DeviceState::kDraining:
+      return "draining";
+    case store::DeviceState::kOk:
+      break;
+  }
+  return StateOf(server, fullness);
+}
+
 /// To one decimal.
 double PercentOf(uint64_t part, uint64_t whole) {
   if (whole == 0) return 0;
@@ -46,6 +63,8 @@ store::DeviceSpace Total(const store::StoreSpace& space) {
   for (const store::DeviceSpace& device : space.devices) {
     total.capacity_bytes += device.capacity_bytes;
     total.used_bytes += device.used_bytes;
+    if (device.state == store::DeviceState::kDegraded || total.state == store::DeviceState::kOk)
+      total.state = device.state;
   }
   return total;
 }
@@ -66,8 +85,8 @@ std::string DataAdvice(const store::DeviceSpace& total) {
   const Fullness fullness = FullnessOf(total.used_bytes, total.capacity_bytes);
   if (fullness == Fullness::kOk) return {};
   return fmt::format(
-      "data is {}, and puts that do not fit are refused: delete objects (deletes always work), or make a larger store "
-      "and copy",
+      "data is {}, and puts that do not fit are refused: delete objects (deletes always work), or add a device "
+      "(forebay device add)",
       NameOf(fullness));
 }
 
@@ -104,17 +123,16 @@ std::string SpaceTable(const control::ServerSpace& server) {
   std::string out;
   if (!server.read_only_reason.empty()) out += server.read_only_reason + "\n";
   out += Row("", "capacity", "used", "free", "use%", "state", "path");
-  const auto state = [&](const store::DeviceSpace& data) {
-    return StateOf(server, FullnessOf(data.used_bytes, data.capacity_bytes));
-  };
-  for (const store::DeviceSpace& device : space.devices) out += DataRow("data", device, state(device));
-  if (space.devices.size() > 1) out += DataRow("total", Total(space), state(Total(space)));
+  for (const store::DeviceSpace& device : space.devices) out += DataRow("data", device, StateOf(server, device));
+  if (space.devices.size() > 1) out += DataRow("total", Total(space), StateOf(server, Total(space)));
   const store::MetadataSpace& metadata = space.metadata;
   out += Row("metadata", "-", base::FormatSize(metadata.used_bytes), base::FormatSize(metadata.free_bytes), "-",
              StateOf(server, FullnessOf(metadata)), metadata.path);
   out += fmt::format("{} {} of {}; {} of the metadata's file system are kept for deletes\n", space.objects,
                      space.objects == 1 ? "object" : "objects", base::FormatSize(space.object_bytes),
                      base::FormatSize(metadata.reserve_bytes));
+  for (const store::DeviceSpace& device : space.devices)
+    if (!device.detail.empty()) out += device.detail + "\n";
   if (const std::string advice = SpaceAdvice(space); !advice.empty()) out += advice + "\n";
   return out;
 }
@@ -124,7 +142,8 @@ std::string SpaceJson(const control::ServerSpace& server) {
   const auto data_fields = [&](const char* what, const store::DeviceSpace& data) -> JsonFields {
     return {{"what", std::string(what)},
             {"path", data.name},
-            {"state", StateOf(server, FullnessOf(data.used_bytes, data.capacity_bytes))},
+            {"state", StateOf(server, data)},
+            {"detail", data.detail},
             {"capacity_bytes", data.capacity_bytes},
             {"used_bytes", data.used_bytes},
             {"free_bytes", Minus(data.capacity_bytes, data.used_bytes)},

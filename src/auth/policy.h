@@ -35,8 +35,12 @@ struct PolicyRow {
 
 /// Ascending by operation.
 inline constexpr PolicyRow kPolicy[] = {
+    {"/forebay.control.v1.Admin/AddDevice", Right::kAdmin, Scope::kServer},
+    {"/forebay.control.v1.Admin/DrainDevice", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/GetBackup", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/Health", Right::kPublic, Scope::kNothing},
+    {"/forebay.control.v1.Admin/RemoveDevice", Right::kAdmin, Scope::kServer},
+    {"/forebay.control.v1.Admin/ReplaceDevice", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/Space", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/StartBackup", Right::kAdmin, Scope::kServer},
     {"/forebay.control.v1.Admin/Stats", Right::kAdmin, Scope::kServer},

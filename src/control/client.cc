@@ -470,6 +470,39 @@ Result<ServerSpace> ControlClient::Space(base::Duration timeout) {
   return ServerSpace{.space = FromMessage(response), .read_only_reason = response.read_only_reason()};
 }
 
+Status ControlClient::ReplaceDevice(const std::string& lost, const std::string& replacement, base::Duration timeout) {
+  pb::ReplaceDeviceRequest request;
+  request.set_lost(lost);
+  request.set_replacement(replacement);
+  pb::ReplaceDeviceResponse response;
+  return impl_->Call("Admin/ReplaceDevice", impl_->admin, &pb::Admin::Stub::ReplaceDevice, request, &response, timeout);
+}
+
+Status ControlClient::AddDevice(const std::string& path, const std::string& mirror, uint64_t size_bytes,
+                                base::Duration timeout) {
+  pb::AddDeviceRequest request;
+  request.set_path(path);
+  request.set_mirror(mirror);
+  request.set_size_bytes(size_bytes);
+  pb::AddDeviceResponse response;
+  return impl_->Call("Admin/AddDevice", impl_->admin, &pb::Admin::Stub::AddDevice, request, &response, timeout);
+}
+
+Status ControlClient::DrainDevice(const std::string& path, bool stop, base::Duration timeout) {
+  pb::DrainDeviceRequest request;
+  request.set_path(path);
+  request.set_stop(stop);
+  pb::DrainDeviceResponse response;
+  return impl_->Call("Admin/DrainDevice", impl_->admin, &pb::Admin::Stub::DrainDevice, request, &response, timeout);
+}
+
+Status ControlClient::RemoveDevice(const std::string& path, base::Duration timeout) {
+  pb::RemoveDeviceRequest request;
+  request.set_path(path);
+  pb::RemoveDeviceResponse response;
+  return impl_->Call("Admin/RemoveDevice", impl_->admin, &pb::Admin::Stub::RemoveDevice, request, &response, timeout);
+}
+
 Result<uint64_t> ControlClient::StartBackup(const std::string& directory, uint64_t bytes_per_second,
                                             base::Duration timeout) {
   pb::StartBackupRequest request;

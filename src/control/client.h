@@ -158,6 +158,13 @@ class ControlClient {
   Result<ServerStats> Stats(base::Duration timeout = {});
   Result<ServerSpace> Space(base::Duration timeout = {});
 
+  /// Puts another device in the place of a side of a mirror that is lost; Space says how far it is.
+  Status ReplaceDevice(const std::string& lost, const std::string& replacement, base::Duration timeout = {});
+  /// Another device for the store, with a mirror unless that is empty; 0: as large as the others.
+  Status AddDevice(const std::string& path, const std::string& mirror, uint64_t size_bytes, base::Duration timeout = {});
+  /// Begins to empty a device, or with `stop` lets it stay; Space says how far it is.
+  Status DrainDevice(const std::string& path, bool stop, base::Duration timeout = {});
+  Status RemoveDevice(const std::string& path, base::Duration timeout = {});
   /// Begins a backup into a new directory on the server's machine; its number. `bytes_per_second` 0: no limit.
   Result<uint64_t> StartBackup(const std::string& directory, uint64_t bytes_per_second, base::Duration timeout = {});
   /// How far it is, or what it failed with. Ask again and again: one that nobody asks for is given up.

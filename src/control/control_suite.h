@@ -54,6 +54,36 @@ class ProbeBackups final : public Backups {
   std::string last_ FB_GUARDED_BY(mutex_);
 };
 
+/// Changes nothing, and remembers what it was asked for.
+class ProbeDevices final : public StoreDevices {
+ public:
+  rt::Task<Status> Replace(rt::Reactor& /*reactor*/, std::string lost, std::string replacement) override {
+    if (lost != "/dev/lost") co_return Status::NotFound("there is no such device");
+    co_return Remember(lost + " by " + replacement);
+  }
+  rt::Task<Status> Add(rt::Reactor& /*reactor*/, std::string path, std::string mirror, uint64_t size_bytes) override {
+    co_return Remember(fmt::format("add {} and {} of {}", path, mirror, size_bytes));
+  }
+  rt::Task<Status> Drain(rt::Reactor& /*reactor*/, std::string path, bool stop) override {
+    co_return Remember((stop ? "keep " : "drain ") + path);
+  }
+  rt::Task<Status> Remove(rt::Reactor& /*reactor*/, std::string path) override { co_return Remember("remove " + path); }
+  std::string last() {
+    base::MutexLock lock(mutex_);
+    return last_;
+  }
+
+ private:
+  Status Remember(std::string what) {
+    base::MutexLock lock(mutex_);
+    last_ = std::move(what);
+    return {};
+  }
+
+  base::Mutex mutex_;
+  std::string last_ FB_GUARDED_BY(mutex_);
+};
+
 class ControlTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -95,7 +125,8 @@ class ControlTest : public ::testing::Test {
                                                      .clock = clock_,
                                                      .log = *log_,
                                                      .traffic = [this](rt::Reactor&) { return Traffic(); },
-                                                     .backups = backups_});
+                                                     .backups = backups_,
+                                                     .devices = devices_});
   }
   void Start(ControlServerOptions options) {
     client_.reset();
@@ -169,6 +200,8 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<AccessKeys> keys_;
   ProbeBackups probe_backups_;
   Backups* backups_ = &probe_backups_;  // of servers that are started from now on
+  ProbeDevices probe_devices_;
+  StoreDevices* devices_ = &probe_devices_;  // likewise
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
   const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",

@@ -98,12 +98,30 @@ FabricTraffic FromMessage(const pb::FabricTraffic& message) {
           .copied_bytes = message.copied_bytes()};
 }
 
+namespace {
+// What a newer server knows more of is not all well.
+store::DeviceState StateFromMessage(pb::DeviceState state) {
+  switch (state) {
+    case pb::DEVICE_STATE_OK:
+      return store::DeviceState::kOk;
+    case pb::DEVICE_STATE_REBUILDING:
+      return store::DeviceState::kRebuilding;
+    case pb::DEVICE_STATE_DRAINING:
+      return store::DeviceState::kDraining;
+    default:
+      return store::DeviceState::kDegraded;
+  }
+}
+}  // namespace
+
 void ToMessage(const store::StoreSpace& space, pb::SpaceResponse* message) {
   for (const store::DeviceSpace& device : space.devices) {
     pb::DeviceSpace& told = *message->add_devices();
     told.set_name(device.name);
     told.set_capacity_bytes(device.capacity_bytes);
     told.set_used_bytes(device.used_bytes);
+    told.set_state(static_cast<pb::DeviceState>(device.state));
+    told.set_detail(device.detail);
   }
   pb::MetadataSpace& metadata = *message->mutable_metadata();
   metadata.set_path(space.metadata.path);
@@ -124,7 +142,9 @@ store::StoreSpace FromMessage(const pb::SpaceResponse& message) {
   for (const pb::DeviceSpace& device : message.devices())
     space.devices.push_back({.name = device.name(),
                              .capacity_bytes = device.capacity_bytes(),
-                             .used_bytes = device.used_bytes()});
+                             .used_bytes = device.used_bytes(),
+                             .state = StateFromMessage(device.state()),
+                             .detail = device.detail()});
   return space;
 }
 

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "control/access_keys.h"
 #include "control/backups.h"
+#include "control/store_devices.h"
 #include "control/capability_authority.h"
 #include "control/data_plane.h"
 #include "control/tenant_registry.h"
@@ -72,7 +73,8 @@ class ControlServer {
     base::Log& log;
     /// What the data plane moved; called on a reactor. Null: nothing is told of it.
     std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)> traffic = nullptr;
-    Backups* backups = nullptr;  ///< null: of this store none are made
+    Backups* backups = nullptr;       ///< null: of this store none are made
+    StoreDevices* devices = nullptr;  ///< null: the store has none of its own
   };
 
   /// Listens and serves. InvalidArgument for an address beyond loopback without TLS or none at all;

@@ -32,7 +32,8 @@ uint64_t ProcessCpuMicroseconds() {
 Services::Services(const ControlServerOptions& options, store::ObjectStore& store,
                    auth::SessionTable& sessions, CapabilityAuthority& authority, TenantRegistry& tenants,
                    AccessKeys& keys, const base::Clock& clock, base::Random& random,
-                   std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups)
+                   std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups,
+                   StoreDevices* devices)
     : options_(options),
       store_(store),
       tenants_(tenants),
@@ -44,7 +45,8 @@ Services::Services(const ControlServerOptions& options, store::ObjectStore& stor
       started_(clock.Now()),
       calls_in_progress_(std::move(calls_in_progress)),
       traffic_(std::move(traffic)),
-      backups_(backups) {}
+      backups_(backups),
+      devices_(devices) {}
 
 MethodTable Services::Methods() {
   MethodTable table;
@@ -70,6 +72,10 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Admin/Space", &Services::Space);
   add("/forebay.control.v1.Admin/StartBackup", &Services::StartBackup);
   add("/forebay.control.v1.Admin/GetBackup", &Services::GetBackup);
+  add("/forebay.control.v1.Admin/ReplaceDevice", &Services::ReplaceDevice);
+  add("/forebay.control.v1.Admin/AddDevice", &Services::AddDevice);
+  add("/forebay.control.v1.Admin/DrainDevice", &Services::DrainDevice);
+  add("/forebay.control.v1.Admin/RemoveDevice", &Services::RemoveDevice);
   tenant_services_.AddTo(&table);
   return table;
 }
@@ -305,6 +311,34 @@ rt::Task<Status> Services::GetBackup(const Caller&, store::Context&, const pb::G
   response.set_copied_bytes(state.copied_bytes);
   response.set_total_bytes(state.total_bytes);
   co_return Status();
+}
+
+namespace {
+Status NoDevices() { return Status::Unimplemented("this server's store has no devices of its own"); }
+}  // namespace
+
+rt::Task<Status> Services::AddDevice(const Caller&, store::Context& context, const pb::AddDeviceRequest& request,
+                                     pb::AddDeviceResponse&) {
+  if (devices_ == nullptr) co_return NoDevices();
+  co_return co_await devices_->Add(context.reactor, request.path(), request.mirror(), request.size_bytes());
+}
+
+rt::Task<Status> Services::DrainDevice(const Caller&, store::Context& context, const pb::DrainDeviceRequest& request,
+                                       pb::DrainDeviceResponse&) {
+  if (devices_ == nullptr) co_return NoDevices();
+  co_return co_await devices_->Drain(context.reactor, request.path(), request.stop());
+}
+
+rt::Task<Status> Services::RemoveDevice(const Caller&, store::Context& context, const pb::RemoveDeviceRequest& request,
+                                        pb::RemoveDeviceResponse&) {
+  if (devices_ == nullptr) co_return NoDevices();
+  co_return co_await devices_->Remove(context.reactor, request.path());
+}
+
+rt::Task<Status> Services::ReplaceDevice(const Caller&, store::Context& context,
+                                         const pb::ReplaceDeviceRequest& request, pb::ReplaceDeviceResponse&) {
+  if (devices_ == nullptr) co_return NoDevices();
+  co_return co_await devices_->Replace(context.reactor, request.lost(), request.replacement());
 }
 
 }  // namespace forebay::control

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "control/backups.h"
+#include "control/store_devices.h"
 #include "control/capability_authority.h"
 #include "control/method.h"
 #include "control/server.h"
@@ -24,10 +25,11 @@ class Services {
   using Traffic = std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)>;
 
   /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
-  /// null, are asked by Stats. `backups` may be null.
+  /// null, are asked by Stats. `backups` and `devices` may be null.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
            CapabilityAuthority& authority, TenantRegistry& tenants, AccessKeys& keys, const base::Clock& clock,
-           base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups);
+           base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups,
+           StoreDevices* devices);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -72,6 +74,14 @@ class Services {
                                pb::StartBackupResponse& response);
   rt::Task<Status> GetBackup(const Caller& caller, store::Context& context, const pb::GetBackupRequest& request,
                              pb::GetBackupResponse& response);
+  rt::Task<Status> ReplaceDevice(const Caller& caller, store::Context& context,
+                                 const pb::ReplaceDeviceRequest& request, pb::ReplaceDeviceResponse& response);
+  rt::Task<Status> AddDevice(const Caller& caller, store::Context& context, const pb::AddDeviceRequest& request,
+                             pb::AddDeviceResponse& response);
+  rt::Task<Status> DrainDevice(const Caller& caller, store::Context& context, const pb::DrainDeviceRequest& request,
+                               pb::DrainDeviceResponse& response);
+  rt::Task<Status> RemoveDevice(const Caller& caller, store::Context& context, const pb::RemoveDeviceRequest& request,
+                                pb::RemoveDeviceResponse& response);
 
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
@@ -84,7 +94,8 @@ class Services {
   const base::TimePoint started_;
   const std::function<size_t()> calls_in_progress_;
   const Traffic traffic_;
-  Backups* const backups_;  // null: none are made
+  Backups* const backups_;       // null: none are made
+  StoreDevices* const devices_;  // null: it has none of its own
 };
 
 }  // namespace forebay::control

@@ -255,6 +255,26 @@ TEST_F(ServicesTest, BackupsAreBegunAndAskedFor) {
   EXPECT_EQ(client_->GetBackup(*id + 1).status().code(), Code::kNotFound);
 }
 
+TEST_F(ServicesTest, DevicesAreReplacedAddedAndTakenOut) {
+  ASSERT_TRUE(client_->ReplaceDevice("/dev/lost", "/dev/new").ok());
+  EXPECT_EQ(probe_devices_.last(), "/dev/lost by /dev/new");
+  EXPECT_EQ(client_->ReplaceDevice("/dev/other", "/dev/new").code(), Code::kNotFound);
+  ASSERT_TRUE(client_->AddDevice("/dev/a", "/dev/b", 7).ok());
+  EXPECT_EQ(probe_devices_.last(), "add /dev/a and /dev/b of 7");
+  ASSERT_TRUE(client_->DrainDevice("/dev/a", false).ok());
+  EXPECT_EQ(probe_devices_.last(), "drain /dev/a");
+  ASSERT_TRUE(client_->DrainDevice("/dev/a", true).ok());
+  EXPECT_EQ(probe_devices_.last(), "keep /dev/a");
+  ASSERT_TRUE(client_->RemoveDevice("/dev/a").ok());
+  EXPECT_EQ(probe_devices_.last(), "remove /dev/a");
+  devices_ = nullptr;
+  Start({.listen = "127.0.0.1:0"});
+  for (const Status& status :
+       {client_->ReplaceDevice("/dev/lost", "/dev/new"), client_->AddDevice("/dev/a", "", 0),
+        client_->DrainDevice("/dev/a", false), client_->RemoveDevice("/dev/a")})
+    EXPECT_EQ(status.code(), Code::kUnimplemented);
+}
+
 TEST_F(ServicesTest, AStoreThatMakesNoBackupsSaysSo) {
   backups_ = nullptr;
   Start({.listen = "127.0.0.1:0"});

@@ -52,6 +52,10 @@ inline auth::Target TargetOf(const StatsRequest&) { return {}; }
 inline auth::Target TargetOf(const SpaceRequest&) { return {}; }
 inline auth::Target TargetOf(const StartBackupRequest&) { return {}; }
 inline auth::Target TargetOf(const GetBackupRequest&) { return {}; }
+inline auth::Target TargetOf(const ReplaceDeviceRequest&) { return {}; }
+inline auth::Target TargetOf(const AddDeviceRequest&) { return {}; }
+inline auth::Target TargetOf(const DrainDeviceRequest&) { return {}; }
+inline auth::Target TargetOf(const RemoveDeviceRequest&) { return {}; }
 
 inline auth::Target TargetOf(const CreateBucketRequest& request) { return {request.name(), {}}; }
 inline auth::Target TargetOf(const DeleteBucketRequest& request) { return {request.name(), {}}; }

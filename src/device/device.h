@@ -47,6 +47,20 @@ class Device {
   /// may hold data by now. One call at a time (FailedPrecondition); write inside of the range after it returned. Does
   /// nothing where it does not matter.
   virtual rt::Task<Status> ZeroAhead(rt::Reactor& reactor, uint64_t begin_bytes, uint64_t end_bytes) = 0;
+
+  /// On how many media each byte is: 2 for a mirror. Read gives one of the copies; who knows which bytes are right looks
+  /// at each of them.
+  virtual uint32_t copies() const { return 1; }
+  /// As Read, of that copy alone (`copy` < copies()). Unavailable when it is not there.
+  virtual rt::Task<Status> ReadCopy(rt::Reactor& reactor, uint32_t /*copy*/, uint64_t offset,
+                                    std::span<const MutableByteView> buffers) {
+    return Read(reactor, offset, buffers);
+  }
+  /// As Write, to that copy alone: to put right what is wrong there.
+  virtual rt::Task<Status> WriteCopy(rt::Reactor& reactor, uint32_t /*copy*/, uint64_t offset,
+                                     std::span<const ByteView> buffers) {
+    return Write(reactor, offset, buffers);
+  }
 };
 
 }  // namespace forebay::device

@@ -235,6 +235,10 @@ rt::Task<Status> FileDevice::Write(rt::Reactor& reactor, uint64_t offset, std::s
 }
 
 rt::Task<Status> FileDevice::Flush(rt::Reactor& reactor) {
+  // A file that was deleted takes writes for as long as it is open, and all of them go with the process.
+  struct stat info{};
+  if (!is_block_device_ && ::fstat(fd_, &info) == 0 && info.st_nlink == 0)
+    co_return Status::Unavailable("{}: flush: the file was deleted, so what is written to it does not last", path_);
   const int result = co_await reactor.Fsync(fd_, /*data_only=*/true);
   if (result < 0) {
     // Never tried again, not even for EINTR: the kernel may have forgotten which pages it failed to write.

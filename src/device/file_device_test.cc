@@ -30,7 +30,9 @@ class TemporaryDirectory {
 };
 
 std::unique_ptr<Device> MakeFile(uint64_t size, bool direct) {
-  const TemporaryDirectory directory;  // the open file outlives its name
+  static std::vector<std::unique_ptr<TemporaryDirectory>> directories;  // a deleted file takes no flush
+  directories.push_back(std::make_unique<TemporaryDirectory>());
+  const TemporaryDirectory& directory = *directories.back();
   auto device = FileDevice::Open(directory.File("device"), {.create = true, .size_bytes = size, .direct = direct});
   EXPECT_TRUE(device.ok()) << device.status().ToString();
   return device.ok() ? *std::move(device) : nullptr;
@@ -117,6 +119,19 @@ TEST_F(FileDeviceTest, WaitsForAKilledUserToLetGo) {
   std::thread killed([&] { first->reset(); });
   EXPECT_TRUE(Open().ok());
   killed.join();
+}
+
+TEST_F(FileDeviceTest, AFlushOfADeletedFileFails) {
+  auto reactor = *rt::Reactor::Create();
+  const auto device = *Create();
+  const AlignedBytes data = Filled(kUnit, 'd');
+  const ByteView view = data.view();
+  ASSERT_TRUE(reactor->BlockOn(device->Write(*reactor, 0, {&view, 1})).ok());
+  ASSERT_TRUE(reactor->BlockOn(device->Flush(*reactor)).ok());
+  std::filesystem::remove(path_);
+  const Status status = reactor->BlockOn(device->Flush(*reactor));
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find("was deleted"), std::string_view::npos) << status.message();
 }
 
 TEST_F(FileDeviceTest, AShortenedDeviceIsRefused) {

@@ -70,31 +70,37 @@ void Allocator::Update(Space& space, size_t group, Change change) {
 }
 
 Allocator::Allocator(std::span<const DeviceSpace> devices) {
-  base::MutexLock lock(mutex_);
-  for (const DeviceSpace& device : devices) {
-    Space space;
-    space.first_unit = device.data_start / device::kUnit;
-    space.end_unit = device.size_bytes / device::kUnit;
-    FB_CHECK(space.first_unit < space.end_unit);
-    const size_t groups = base::DivideUp(space.end_unit, kGroupUnits);
-    space.groups.resize(groups);
-    space.free_groups = groups;
-    space.taken.assign(groups * kGroupBitmapWords, 0);
-    for (size_t group = 0; group < groups; ++group) {
-      // What lies outside of the data area counts as taken, for ever.
-      const uint64_t base = group * kGroupUnits;
-      const uint64_t begin = std::clamp(space.first_unit, base, base + kGroupUnits);
-      const uint64_t end = std::clamp(space.end_unit, begin, base + kGroupUnits);
-      const auto set = [&](size_t word, uint64_t mask) { space.Words(group)[word] |= mask; };
-      ForMasks(0, static_cast<uint32_t>(begin - base), set);
-      ForMasks(static_cast<uint32_t>(end - base), static_cast<uint32_t>(base + kGroupUnits - end), set);
-      const auto units = static_cast<uint16_t>(end - begin);
-      Update(space, group, [&](Group& state) { state.units = state.free = state.longest = units; });
-    }
-    space.units = space.free_units;
-    capacity_units_ += space.units;
-    spaces_.push_back(std::move(space));
+  for (const DeviceSpace& device : devices) Add(device);
+}
+
+void Allocator::Add(const DeviceSpace& device) {
+  Space space;
+  space.first_unit = device.data_start / device::kUnit;
+  space.end_unit = device.size_bytes / device::kUnit;
+  FB_CHECK(space.first_unit < space.end_unit);
+  const size_t groups = base::DivideUp(space.end_unit, kGroupUnits);
+  space.groups.resize(groups);
+  space.free_groups = groups;
+  space.taken.assign(groups * kGroupBitmapWords, 0);
+  for (size_t group = 0; group < groups; ++group) {
+    // What lies outside of the data area counts as taken, for ever.
+    const uint64_t base = group * kGroupUnits;
+    const uint64_t begin = std::clamp(space.first_unit, base, base + kGroupUnits);
+    const uint64_t end = std::clamp(space.end_unit, begin, base + kGroupUnits);
+    const auto set = [&](size_t word, uint64_t mask) { space.Words(group)[word] |= mask; };
+    ForMasks(0, static_cast<uint32_t>(begin - base), set);
+    ForMasks(static_cast<uint32_t>(end - base), static_cast<uint32_t>(base + kGroupUnits - end), set);
+    const auto units = static_cast<uint16_t>(end - begin);
+    Update(space, group, [&](Group& state) { state.units = state.free = state.longest = units; });
   }
+  space.units = space.free_units;
+  base::MutexLock lock(mutex_);
+  spaces_.push_back(std::move(space));
+}
+
+void Allocator::SetOpen(uint32_t device, bool open) {
+  base::MutexLock lock(mutex_);
+  spaces_[device].open = open;
 }
 
 Status Allocator::Load(GroupName name, const GroupBitmap& in_use) {
@@ -205,7 +211,7 @@ UnitRun Allocator::Take(uint32_t device, size_t group, uint32_t at, uint32_t uni
 
 std::optional<UnitRun> Allocator::ReserveWhole(uint32_t device, uint32_t units) {
   Space& space = spaces_[device];
-  if (space.free_units < units) return std::nullopt;
+  if (!space.open || space.free_units < units) return std::nullopt;
   const auto from = [&](auto choose) FB_REQUIRES(mutex_) -> std::optional<UnitRun> {
     while (const std::optional<size_t> group = choose(space, units))
       if (const std::optional<uint32_t> at = FindIn(space, *group, units))
@@ -219,6 +225,7 @@ std::optional<UnitRun> Allocator::ReserveWhole(uint32_t device, uint32_t units) 
 
 std::optional<UnitRun> Allocator::ReserveLongest(uint32_t device) {
   Space& space = spaces_[device];
+  if (!space.open) return std::nullopt;
   while (true) {
     std::optional<size_t> best;
     for (size_t group = 0; group < space.groups.size(); ++group) {
@@ -243,11 +250,9 @@ Result<UnitRun> Allocator::Reserve(uint32_t units) {
     if (const std::optional<UnitRun> run = ReserveWhole((first + i) % devices, units)) return *run;
   for (uint32_t i = 0; i < devices; ++i)
     if (const std::optional<UnitRun> run = ReserveLongest((first + i) % devices)) return *run;
-  uint64_t free_units = 0;
-  for (const Space& space : spaces_) free_units += space.free_units;
-  return Status::ResourceExhausted(
-      "the data devices are full ({} of {} used): delete objects, or make a larger store and copy",
-      base::FormatSize((capacity_units_ - free_units) * device::kUnit), base::FormatSize(capacity_bytes()));
+  return Status::ResourceExhausted("the data devices are full ({} of {} used): delete objects, or add a device",
+                                   base::FormatSize((CapacityUnits() - FreeUnits()) * device::kUnit),
+                                   base::FormatSize(CapacityUnits() * device::kUnit));
 }
 
 void Allocator::Release(const UnitRun& run) {
@@ -272,7 +277,7 @@ std::optional<UnitRun> Allocator::BeginZeroing() {
   for (uint32_t device = 0; device < spaces_.size(); ++device) {
     Space& space = spaces_[device];
     const Group& current = space.groups[space.small_group];
-    const bool due = !space.zeroing && space.zeroed.empty() && current.use == Use::kSmall &&
+    const bool due = space.open && !space.zeroing && space.zeroed.empty() && current.use == Use::kSmall &&
                      space.roomy_groups <= 1 && (!current.zeroed || current.free < current.units / 2) &&
                      space.free_groups >= kMinFreeGroupsToZero;
     if (!due) continue;
@@ -311,11 +316,38 @@ std::vector<Allocator::DeviceUse> Allocator::devices() const {
   return devices;
 }
 
+uint64_t Allocator::FreeUnits() const {
+  uint64_t units = 0;
+  for (const Space& space : spaces_) units += space.open ? space.free_units : 0;
+  return units;
+}
+
+uint64_t Allocator::CapacityUnits() const {
+  uint64_t units = 0;
+  for (const Space& space : spaces_) units += space.open ? space.units : space.units - space.free_units;
+  return units;
+}
+
 uint64_t Allocator::free_bytes() const {
   base::MutexLock lock(mutex_);
-  uint64_t units = 0;
-  for (const Space& space : spaces_) units += space.free_units;
-  return units * device::kUnit;
+  return FreeUnits() * device::kUnit;
+}
+
+uint64_t Allocator::capacity_bytes() const {
+  base::MutexLock lock(mutex_);
+  return CapacityUnits() * device::kUnit;
+}
+
+bool Allocator::HoldsAny(uint32_t device, uint64_t first_unit, uint64_t units) const {
+  base::MutexLock lock(mutex_);
+  const Space& space = spaces_[device];
+  const uint64_t end = std::min(first_unit + units, space.end_unit);
+  for (uint64_t unit = std::max(first_unit, space.first_unit); unit < end; unit = (unit / 64 + 1) * 64) {
+    const uint64_t left = end - unit / 64 * 64;  // of this word's units, up to the end of the range
+    const uint64_t below = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+    if ((space.taken[unit / 64] & below & (~uint64_t{0} << (unit % 64))) != 0) return true;
+  }
+  return false;
 }
 
 bool Allocator::IsTaken(uint32_t device, uint64_t unit) const {

@@ -41,6 +41,11 @@ class Allocator {
   };
   explicit Allocator(std::span<const DeviceSpace> devices);
 
+  /// Another device, with the next number; all of it is free.
+  void Add(const DeviceSpace& device) FB_EXCLUDES(mutex_);
+  /// Whether anything new is put on a device. It is, unless this was said.
+  void SetOpen(uint32_t device, bool open) FB_EXCLUDES(mutex_);
+
   /// While the store is opened: what a group row says. DataLoss when it names units that the device does not
   /// have.
   Status Load(GroupName name, const GroupBitmap& in_use);
@@ -62,8 +67,11 @@ class Allocator {
   };
   /// Of each device, as of one moment.
   std::vector<DeviceUse> devices() const FB_EXCLUDES(mutex_);
-  uint64_t capacity_bytes() const { return capacity_units_ * device::kUnit; }
+  /// Of devices where nothing new is put, only what is in use counts.
+  uint64_t capacity_bytes() const FB_EXCLUDES(mutex_);
   uint64_t free_bytes() const FB_EXCLUDES(mutex_);
+  /// Whether any unit in [first_unit, first_unit + units) is reserved, in use, or on its way back.
+  bool HoldsAny(uint32_t device, uint64_t first_unit, uint64_t units) const FB_EXCLUDES(mutex_);
   /// For fsck and tests: true when the unit is reserved or in use.
   bool IsTaken(uint32_t device, uint64_t unit) const FB_EXCLUDES(mutex_);
 
@@ -98,6 +106,7 @@ class Allocator {
     size_t small_group = 0;  // where small reservations go on
     size_t large_group = 0;
     bool zeroing = false;
+    bool open = true;
     std::deque<size_t> zeroed;  // groups that wait to become small_group
 
     std::span<uint64_t> Words(size_t group) {
@@ -114,11 +123,12 @@ class Allocator {
   static std::optional<size_t> LargeGroup(Space& space, uint32_t units);
   static std::optional<size_t> AnyGroup(Space& space, uint32_t units);
   static std::optional<uint32_t> FindIn(Space& space, size_t group, uint32_t units);
+  uint64_t FreeUnits() const FB_REQUIRES(mutex_);
+  uint64_t CapacityUnits() const FB_REQUIRES(mutex_);
   UnitRun Take(uint32_t device, size_t group, uint32_t at, uint32_t units) FB_REQUIRES(mutex_);
   std::optional<UnitRun> ReserveWhole(uint32_t device, uint32_t units) FB_REQUIRES(mutex_);
   std::optional<UnitRun> ReserveLongest(uint32_t device) FB_REQUIRES(mutex_);
 
-  uint64_t capacity_units_ = 0;
   mutable base::Mutex mutex_;
   std::vector<Space> spaces_ FB_GUARDED_BY(mutex_);
   uint32_t next_device_ FB_GUARDED_BY(mutex_) = 0;

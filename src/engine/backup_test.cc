@@ -487,7 +487,8 @@ TEST_F(BackupTest, SeveralDevicesKeepTheirOrder) {
   ExpectClean("backup");
   std::unique_ptr<StoreDirectory> copy = Open("backup");
   ASSERT_NE(copy, nullptr);
-  EXPECT_EQ(copy->config().devices, (std::vector<std::string>{"data0", "data1", "data2"}));
+  EXPECT_EQ(copy->config().devices,
+            (std::vector<DeviceConfig>{{.path = "data0"}, {.path = "data1"}, {.path = "data2"}}));
   Hand there(copy->engine(), *reactor_);
   for (uint64_t i = 0; i < 9; ++i)
     EXPECT_TRUE(*there.Get("bucket", fmt::format("{}", i)) == RandomContent(i, 3'000'000));

@@ -76,6 +76,7 @@ struct Core {
   std::atomic<uint64_t> tier_hits{0};  // blocks
   std::atomic<uint64_t> tier_misses{0};
   std::atomic<uint64_t> damaged_blocks{0};
+  std::atomic<uint64_t> repaired_blocks{0};  // copies of blocks that were wrong, and written again
   const size_t lookup_threads;
   // In the order in which they need each other: the committer's thread ends before its hooks, the pool before
   // the store.

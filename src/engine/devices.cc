@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "base/check.h"
+#include "device/absent_device.h"
+
 namespace forebay::engine {
 namespace {
 
@@ -16,10 +19,36 @@ uint64_t TotalSize(std::span<const View> buffers) {
 }  // namespace
 
 Devices::Devices(std::vector<std::unique_ptr<device::Device>> devices) {
-  for (std::unique_ptr<device::Device>& device : devices) {
-    slots_.push_back(std::make_unique<Slot>());
-    slots_.back()->device = std::move(device);
-  }
+  slots_.reserve(kMaxDevices);
+  for (std::unique_ptr<device::Device>& device : devices) Add(std::move(device));
+}
+
+uint32_t Devices::Add(std::unique_ptr<device::Device> device) {
+  FB_CHECK(slots_.size() < kMaxDevices);
+  auto slot = std::make_unique<Slot>();
+  slot->mirror = dynamic_cast<device::MirrorDevice*>(device.get());
+  slot->absent = dynamic_cast<device::AbsentDevice*>(device.get()) != nullptr;
+  slot->device = std::move(device);
+  slots_.push_back(std::move(slot));
+  count_.store(slots_.size(), std::memory_order_release);
+  return static_cast<uint32_t>(slots_.size() - 1);
+}
+
+uint32_t Devices::FirstBut(uint32_t id) const {
+  uint32_t first = 0;
+  while (first + 1 < size() && (first == id || absent(first))) ++first;
+  return first;
+}
+
+Departure Devices::departure(uint32_t id) const {
+  base::MutexLock lock(mutex_);
+  const auto found = departures_.find(id);
+  return found == departures_.end() ? Departure() : found->second;
+}
+
+void Devices::SetDeparture(uint32_t id, Departure departure) {
+  base::MutexLock lock(mutex_);
+  departures_[id] = std::move(departure);
 }
 
 rt::Task<Status> Devices::Read(rt::Reactor& reactor, uint32_t id, uint64_t offset,
@@ -39,8 +68,8 @@ rt::Task<Status> Devices::Write(rt::Reactor& reactor, uint32_t id, uint64_t offs
 
 std::vector<uint32_t> Devices::TakeWritten() {
   std::vector<uint32_t> written;
-  for (uint32_t id = 0; id < slots_.size(); ++id)
-    if (slots_[id]->written.exchange(false)) written.push_back(id);
+  for (uint32_t id = 0; id < size(); ++id)
+    if (slots_[id]->written.exchange(false) && !absent(id)) written.push_back(id);
   return written;
 }
 

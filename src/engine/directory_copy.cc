@@ -55,7 +55,7 @@ class Target {
     if (begun_) {
       (void)Remove(paths_.config());  // first: without it nothing takes the rest for a store
       (void)Remove(paths_.meta());
-      for (const std::string& device : config_.devices) (void)Remove(paths_.Device(device));
+      for (const DeviceConfig& device : config_.devices) (void)Remove(paths_.Device(device.path));
       (void)Remove(paths_.partial());
     }
     if (lock_ != nullptr) (void)Remove(paths_.lock());
@@ -90,7 +90,7 @@ class Target {
     for (size_t id = 0; id < sources.size(); ++id) {
       FB_ASSIGN(
           std::unique_ptr<device::FileDevice> device,
-          device::FileDevice::Open(paths_.Device(config_.devices[id]),
+          device::FileDevice::Open(paths_.Device(config_.devices[id].path),
                                    {.create = true, .size_bytes = sources[id].size_bytes, .sparse = sparse}));
       devices.push_back(std::move(device));
     }
@@ -148,7 +148,7 @@ Result<uint64_t> CopyToDirectory(CopySource source, const std::string& target_di
   FB_ASSIGN(const std::vector<Superblock> superblocks,
             reactor->BlockOn(ReadSuperblocks(*reactor, source.devices)));
   StoreConfig config{.store = Uuid::Generate(random), .devices = {}};
-  for (size_t id = 0; id < superblocks.size(); ++id) config.devices.push_back(fmt::format("data{}", id));
+  for (size_t id = 0; id < superblocks.size(); ++id) config.devices.push_back({.path = fmt::format("data{}", id)});
   Target target(target_directory);
   FB_TRY(target.Begin(std::move(config), options.new_directory));
   CopyOptions watched = options;

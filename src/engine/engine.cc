@@ -124,15 +124,25 @@ rt::Task<Status> Engine::Format(rt::Reactor& reactor, std::span<device::Device* 
 
 rt::Task<Result<std::vector<Superblock>>> ReadSuperblocks(rt::Reactor& reactor, const Devices& devices) {
   std::vector<Superblock> superblocks;
+  const uint32_t first = devices.witness_device();
+  FB_CO_ASSIGN(const Superblock of_first, co_await ReadSuperblock(reactor, devices.at(first)));
   for (uint32_t id = 0; id < devices.size(); ++id) {
+    if (devices.absent(id)) {
+      superblocks.push_back({.store = of_first.store,
+                             .device_id = id,
+                             .device_count = static_cast<uint32_t>(devices.size()),
+                             .size_bytes = devices.at(id).size_bytes()});
+      continue;
+    }
     FB_CO_ASSIGN(const Superblock superblock, co_await ReadSuperblock(reactor, devices.at(id)));
-    if (superblock.device_id != id || superblock.device_count != devices.size())
+    // It may be from before others were added.
+    if (superblock.device_id != id || superblock.device_count > devices.size())
       co_return Status::FailedPrecondition(
           "{} is device {} of {}, not {} of {}: list the devices in their order", devices.at(id).name(),
           superblock.device_id + 1, superblock.device_count, id + 1, devices.size());
-    if (id != 0 && superblock.store != superblocks[0].store)
-      co_return Status::FailedPrecondition("{} belongs to store {}, {} to store {}", devices.at(0).name(),
-                                           superblocks[0].store.ToString(), devices.at(id).name(),
+    if (superblock.store != of_first.store)
+      co_return Status::FailedPrecondition("{} belongs to store {}, {} to store {}", devices.at(first).name(),
+                                           of_first.store.ToString(), devices.at(id).name(),
                                            superblock.store.ToString());
     if (superblock.size_bytes > devices.at(id).size_bytes())
       co_return Status::DataLoss("{} has {} bytes and had {} when it was formatted: a part of it is missing",
@@ -148,7 +158,7 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   auto devices = std::make_unique<Devices>(std::move(parts.devices));
   FB_CO_ASSIGN(const std::vector<Superblock> superblocks, co_await ReadSuperblocks(reactor, *devices));
   const Uuid store = superblocks[0].store;
-  FB_CO_ASSIGN(const Witness witness, co_await ReadWitness(reactor, devices->at(0), store));
+  FB_CO_ASSIGN(const Witness witness, co_await ReadWitness(reactor, devices->at(devices->witness_device()), store));
 
   std::vector<Allocator::DeviceSpace> spaces;
   spaces.reserve(superblocks.size());
@@ -156,6 +166,8 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
     spaces.push_back({.size_bytes = superblock.size_bytes, .data_start = superblock.data_start});
   auto core = std::make_unique<Core>(*devices, *parts.arena, spaces, options, *parts.clock, *parts.log);
   core->store = store;
+  for (uint32_t id = 0; id < devices->size(); ++id)
+    if (devices->absent(id)) core->allocator.SetOpen(id, false);
   FB_CO_ASSIGN(core->commits, GroupCommit::Create(*devices, store, witness, *parts.clock, *parts.log));
   FB_CO_ASSIGN(core->meta, parts.open_meta(witness.commit, *core->commits));
 
@@ -313,7 +325,7 @@ rt::Task<Result<uint64_t>> Engine::CheckPut(const store::Context& context, const
   FB_CO_TRY(core_->health());
   if (options.size_bytes && *options.size_bytes > core_->allocator.capacity_bytes())
     co_return Status::ResourceExhausted(
-        "`{}/{}` of {} does not fit on the data devices, which hold {}: put less, or make a larger store", bucket, key,
+        "`{}/{}` of {} does not fit on the data devices, which hold {}: put less, or add a device", bucket, key,
         base::FormatSize(*options.size_bytes), base::FormatSize(core_->allocator.capacity_bytes()));
   FB_CO_TRY(co_await CheckPutCondition(context, bucket, id, key, options.condition));
   if (options.size_bytes) FB_CO_TRY(co_await CheckPutQuota(context, bucket, id, key, *options.size_bytes));
@@ -708,26 +720,6 @@ rt::Task<Result<store::TenantUsage>> Engine::GetTenantUsage(const store::Context
   co_return core_->commits->tenants().Of(tenant);
 }
 
-rt::Task<Result<store::StoreSpace>> Engine::GetSpace(const store::Context& context) {
-  FB_CO_TRY(store::CheckDeadline(context, "get space"));
-  Core& core = *core_;
-  FB_CO_ASSIGN(meta::MetaSpace metadata, co_await rt::Offload(context.reactor, *core.pool,
-                                                              [&core] { return core.meta->Space(); }));
-  const store::TenantUsage stored = core.commits->tenants().OfAll();
-  store::StoreSpace space{.metadata = {.path = std::move(metadata.path),
-                                       .used_bytes = metadata.used_bytes,
-                                       .free_bytes = metadata.free_bytes,
-                                       .reserve_bytes = metadata.reserve_bytes},
-                          .objects = stored.objects,
-                          .object_bytes = stored.bytes};
-  const std::vector<Allocator::DeviceUse> devices = core.allocator.devices();
-  for (uint32_t id = 0; id < devices.size(); ++id)
-    space.devices.push_back({.name = core.devices.at(id).name(),
-                             .capacity_bytes = devices[id].capacity_bytes,
-                             .used_bytes = devices[id].used_bytes});
-  co_return space;
-}
-
 store::StoreUsage Engine::usage() const {
   const uint64_t capacity = core_->allocator.capacity_bytes();
   return {.capacity_bytes = capacity,
@@ -751,6 +743,7 @@ EngineStats Engine::stats() const {
           .device_bytes_written = devices_->bytes_written(),
           .device_flushes = core_->commits->flushes(),
           .damaged_blocks = core_->damaged_blocks.load(std::memory_order_relaxed),
+          .repaired_blocks = core_->repaired_blocks.load(std::memory_order_relaxed),
           .waiting_for_memory = core_->memory.waiting(),
           .operations = core_->operations.count(),
           .waiting_for_readers = core_->epochs.retired(),

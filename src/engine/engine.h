@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "engine/compose.h"
 #include "engine/core.h"
+#include "engine/superblock.h"
 #include "store/object_store.h"
 
 namespace forebay::engine {
@@ -48,6 +49,7 @@ struct EngineStats {
   uint64_t device_bytes_written = 0;
   uint64_t device_flushes = 0;
   uint64_t damaged_blocks = 0;
+  uint64_t repaired_blocks = 0;  // of mirrors
   uint64_t waiting_for_memory = 0;
   uint64_t operations = 0;           // whose results are kept
   uint64_t waiting_for_readers = 0;  // runs of units that are free once readers have left
@@ -135,6 +137,33 @@ class Engine final : public store::ObjectStore {
   store::StoreUsage usage() const override;
   uint64_t operation_time_ms() const override { return core_->operations.NowMs(); }
   Status health() const override { return core_->health(); }
+
+  /// Whether a side of a mirror waits to be brought up to date.
+  bool NeedsResync() const;
+  /// Brings sides of mirrors up to date, one after the other, until none needs it. Cancelled once `stopped` says so, which
+  /// is asked between pieces of 1 MiB; otherwise the first failure, by which a side is lost.
+  rt::Task<Status> Resync(rt::Reactor& reactor, std::function<bool()> stopped, uint64_t bytes_per_second);
+  /// Whether a device leaves that is not empty yet.
+  bool HasDevicesToEmpty() const;
+  /// Moves what is on the devices that leave to the others (Relocation), one device after the other. What one does not get
+  /// on with is in its departure. On a thread of its own, as the next.
+  rt::Task<void> EmptyDevices(rt::Reactor& reactor, std::function<bool()> stopped, uint64_t bytes_per_second);
+
+  /// Another device, which is formatted as the next one, and in the store's list; its number.
+  uint32_t AddDevice(std::unique_ptr<device::Device> device, const Superblock& superblock);
+  /// Nothing new is put on device `id`; EmptyDevices moves what is there. With `leaves` false it stays after all. FailedPrecondition when no
+  /// other device would be left.
+  Status SetLeaving(uint32_t id, bool leaves);
+  /// The first half of taking an empty device out: no row names it any more, and the commit witness is also on the device
+  /// that will be the first. FailedPrecondition while it does not leave, or holds anything.
+  rt::Task<Status> ForgetDevice(rt::Reactor& reactor, uint32_t id);
+  /// The second half, when the store's list says that it is gone.
+  void MarkDeviceAbsent(uint32_t id);
+
+  /// Of the largest device.
+  uint64_t SizeOfDevices() const;
+  /// The store's device `id` when it is a mirror; else null. Borrowed.
+  device::MirrorDevice* mirror(uint32_t id) const;
 
   /// The store as of now, for a copy of it (copy.h). Keep it no longer than the copy takes: space that is freed meanwhile
   /// comes back when it goes.

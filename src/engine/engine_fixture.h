@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,8 +16,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "device/absent_device.h"
 #include "device/aligned_bytes.h"
 #include "device/memory_device.h"
+#include "device/mirror_device.h"
 #include "engine/engine.h"
 #include "engine/fsck.h"
 #include "engine/superblock.h"
@@ -68,6 +71,7 @@ class LentDevice final : public device::Device {
 
 struct TwinOptions {
   size_t devices = 1;
+  bool mirrors = false;  // then disk(devices + i) is the other side of disk(i)
   uint64_t device_bytes = 128 * base::kMiB;
   size_t arena_bytes = 16 * base::kMiB;
   EngineOptions engine{};
@@ -78,15 +82,17 @@ class TwinStore {
   explicit TwinStore(TwinOptions options = {}) : options_(options) {
     arena_ = *base::Arena::Create(options.arena_bytes);
     reactor_ = *rt::Reactor::Create({.clock = &clock_});
-    std::vector<device::Device*> to_format;
-    for (size_t i = 0; i < options.devices; ++i) {
-      disks_.push_back(
-          std::make_unique<device::MemoryDevice>(options.device_bytes, "disk" + std::to_string(i)));
-      faults_.push_back(std::make_unique<LentDevice::Faults>());
-      to_format.push_back(disks_.back().get());
-    }
+    for (size_t i = 0; i < options.devices * (options.mirrors ? 2 : 1); ++i) AddDisk();
     base::SeededRandom random(7);
-    EXPECT_TRUE(Run(Engine::Format(*reactor_, to_format, Uuid::Generate(random))).ok());
+    store_ = Uuid::Generate(random);
+    EXPECT_TRUE(Run(Engine::Format(*reactor_, Disks(0, options.devices), store_)).ok());
+    if (options.mirrors) {
+      EXPECT_TRUE(Run(Engine::Format(*reactor_, Disks(options.devices, options.devices), store_)).ok());
+      for (size_t i = 0; i < options.devices; ++i)
+        EXPECT_TRUE(Run(device::MirrorDevice::Format(*reactor_, {disks_[i].get(), disks_[options.devices + i].get()},
+                                                     MirrorOf(i)))
+                        .ok());
+    }
     const Status opened = TryOpen();
     EXPECT_TRUE(opened.ok()) << opened.ToString();
   }
@@ -104,8 +110,7 @@ class TwinStore {
                 .arena = arena_.get(),
                 .clock = &clock_,
                 .log = log_.get()};
-    for (size_t i = 0; i < disks_.size(); ++i)
-      parts.devices.push_back(std::make_unique<LentDevice>(*disks_[i], *faults_[i]));
+    FB_ASSIGN(parts.devices, LendDevices());
     Result<std::unique_ptr<Engine>> engine = Run(Engine::Open(*reactor_, std::move(parts), options_.engine));
     if (!engine.ok()) return engine.error();
     engine_ = *std::move(engine);
@@ -124,10 +129,7 @@ class TwinStore {
 
   /// What fsck says of the twins, while the engine is closed.
   FsckReport Fsck(bool verify_data = false) {
-    std::vector<std::unique_ptr<device::Device>> lent;
-    for (size_t i = 0; i < disks_.size(); ++i)
-      lent.push_back(std::make_unique<LentDevice>(*disks_[i], *faults_[i]));
-    Devices devices(std::move(lent));
+    Devices devices(*LendDevices());
     const auto meta = *meta::MemoryMetaStore::Open(media_, 0, nullptr);
     return *Run(CheckStore(*reactor_, devices, *meta, {.verify_data = verify_data}));
   }
@@ -154,6 +156,18 @@ class TwinStore {
   device::MemoryDevice& disk(size_t i = 0) { return *disks_[i]; }
   LentDevice::Faults& faults(size_t i = 0) { return *faults_[i]; }
   std::shared_ptr<meta::MemoryMedia>& media() { return media_; }
+  /// Another disk, of which the engine does not know yet; its number.
+  size_t AddDisk() {
+    disks_.push_back(
+        std::make_unique<device::MemoryDevice>(options_.device_bytes, "disk" + std::to_string(disks_.size())));
+    faults_.push_back(std::make_unique<LentDevice::Faults>());
+    return disks_.size() - 1;
+  }
+  /// From the next opening on it is not there: removed from the store, or a side that is absent.
+  void TakeDisk(size_t i) { disks_[i].reset(); }
+  std::unique_ptr<device::Device> Lend(size_t i) { return std::make_unique<LentDevice>(*disks_[i], *faults_[i]); }
+  Uuid store() const { return store_; }
+  base::Log& log() { return *log_; }
   /// Takes over another device's content.
   void SetDisk(size_t i, std::unique_ptr<device::MemoryDevice> disk) { disks_[i] = std::move(disk); }
 
@@ -230,7 +244,39 @@ class TwinStore {
   }
 
  private:
+  std::vector<device::Device*> Disks(size_t first, size_t count) {
+    std::vector<device::Device*> disks;
+    for (size_t i = 0; i < count; ++i) disks.push_back(disks_[first + i].get());
+    return disks;
+  }
+  device::MirrorIdentity MirrorOf(size_t i) const { return {.store = store_, .device = static_cast<uint32_t>(i)}; }
+
+  Result<std::vector<std::unique_ptr<device::Device>>> LendDevices() {
+    std::vector<std::unique_ptr<device::Device>> devices;
+    for (size_t i = 0; !options_.mirrors && i < disks_.size(); ++i) {
+      if (disks_[i] == nullptr)
+        devices.push_back(std::make_unique<device::AbsentDevice>("removed", kMinDeviceBytes));
+      else
+        devices.push_back(Lend(i));
+    }
+    for (size_t i = 0; options_.mirrors && i < options_.devices; ++i) {
+      device::MirrorDevice::Sides sides;
+      if (disks_[i] != nullptr) sides[0] = Lend(i);
+      if (disks_[options_.devices + i] != nullptr) sides[1] = Lend(options_.devices + i);
+      const device::MirrorMemory memory{.generation = generations_[i], .keep = [this, i](uint64_t generation) {
+                                          generations_[i] = generation;
+                                          return Status();
+                                        }};
+      FB_ASSIGN(std::unique_ptr<device::Device> mirror,
+                Run(device::MirrorDevice::Open(*reactor_, std::move(sides), {"left", "right"}, MirrorOf(i), memory, *log_)));
+      devices.push_back(std::move(mirror));
+    }
+    return devices;
+  }
+
   const TwinOptions options_;
+  Uuid store_;
+  std::map<size_t, uint64_t> generations_;
   base::FakeClock clock_;
   std::unique_ptr<base::Log> log_ = base::Log::Discard();
   std::unique_ptr<base::Arena> arena_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "engine/block_copies.h"
 #include "rt/when_all.h"
 
 namespace forebay::engine {
@@ -128,12 +129,15 @@ class Fetcher {
       status =
           Status(status.code(), fmt::format("object `{}/{}` at offset {}: {}", version_.bucket_name,
                                             state_.info.key, run[0].part->object_offset, status.message()));
+    // Of a mirror each block may have a copy that can be read, though the run as a whole had none.
     const bool was_read = status.ok();
+    const bool has_copies = core_.devices.at(first.device()).copies() > 1;
+    if (!was_read && has_copies) status = Status();
     for (Claimed& one : run) {
       const Block block(state_, *one.part);
       base::Buffer content;
-      if (was_read) {
-        const Status verified = co_await Verify(block, *one.part, one.memory);
+      if (was_read || has_copies) {
+        const Status verified = co_await Verify(block, *one.part, one.memory, was_read);
         if (verified.ok()) content = one.memory.Slice(0, block.content_bytes());
         if (status.ok()) status = verified;
       }
@@ -144,22 +148,30 @@ class Fetcher {
     co_return status;
   }
 
-  rt::Task<Status> Verify(const Block& block, const BlockPart& part, base::Buffer& memory) {
-    if (block.Matches(memory.view().first(block.content_bytes()))) co_return Status();
-    const MutableByteView view = memory.writable();
-    FB_CO_TRY(co_await core_.devices.Read(reactor_, block.device(), block.device_offset(), {&view, 1}));
-    const std::string& device = core_.devices.at(block.device()).name();
+  rt::Task<Status> Verify(const Block& block, const BlockPart& part, base::Buffer& memory, bool was_read) {
+    const auto matches = [&](ByteView content) { return block.Matches(content.first(block.content_bytes())); };
+    if (was_read && matches(memory.view())) co_return Status();
+    device::Device& device = core_.devices.at(block.device());
+    const BlockCopies copies =
+        co_await CheckCopies(reactor_, device, block.device_offset(), memory.writable(), matches);
     const uint64_t unit = block.device_offset() / device::kUnit;
-    if (block.Matches(memory.view().first(block.content_bytes()))) {
+    if (copies.right && copies.wrong == 0) {
       core_.log.Warning(
-          "{}: unit {} was read wrong once and right the second time: look at the drive's health", device,
+          "{}: unit {} was read wrong once and right the second time: look at the drive's health", device.name(),
           unit);
+      co_return Status();
+    }
+    if (copies.right) {
+      core_.repaired_blocks.fetch_add(copies.repaired, std::memory_order_relaxed);
+      core_.log.Warning("object `{}/{}` at offset {}: the block at unit {} of {} was wrong on one side: {}",
+                        version_.bucket_name, state_.info.key, part.object_offset, unit, device.name(),
+                        copies.repaired != 0 ? "it was written again from the other" : copies.failure.message());
       co_return Status();
     }
     core_.damaged_blocks.fetch_add(1, std::memory_order_relaxed);
     Status damage = Status::DataLoss(
         "object `{}/{}` is damaged at offset {}: the block at unit {} of {} does not match its checksum",
-        version_.bucket_name, state_.info.key, part.object_offset, unit, device);
+        version_.bucket_name, state_.info.key, part.object_offset, unit, device.name());
     core_.log.Error("{}", damage.message());
     co_return damage;
   }

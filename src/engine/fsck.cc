@@ -118,8 +118,8 @@ rt::Task<void> Checker::CheckHeads() {
   }
   store_ = (*superblocks)[0].store;
   for (const Superblock& superblock : *superblocks)
-    report_.capacity_bytes += superblock.size_bytes - superblock.data_start;
-  const Result<Witness> witness = co_await ReadWitness(reactor_, devices_.at(0), *store_);
+    if (!devices_.absent(superblock.device_id)) report_.capacity_bytes += superblock.size_bytes - superblock.data_start;
+  const Result<Witness> witness = co_await ReadWitness(reactor_, devices_.at(devices_.witness_device()), *store_);
   if (!witness.ok()) {
     Error(witness.error());
   } else if (witness->commit > meta_.last_commit()) {

@@ -80,11 +80,11 @@ rt::Task<Status> GroupCommit::Flush(rt::Reactor& reactor, uint64_t witness) {
   FB_CO_TRY(health());
   // The slot that holds the last witness stays as it is: a torn write spoils only the other one.
   const Witness next{.commit = witness, .slot = 1 - witness_.slot};
-  const Status written = co_await engine::WriteWitness(reactor, devices_.at(0), store_, next);
-  if (!written.ok())
-    co_return Fail(fmt::format("writing the commit witness to {}", devices_.at(0).name()), written);
+  const uint32_t first = witness_device_;
+  const uint32_t second = second_witness_;
+  FB_CO_TRY(co_await WriteWitnessTo(reactor, first, next));
+  if (second != first) FB_CO_TRY(co_await WriteWitnessTo(reactor, second, next));
   witness_ = next;
-  devices_.MarkWritten(0);
   const std::vector<uint32_t> ids = devices_.TakeWritten();
   if (ids.size() == 1) co_return co_await FlushDevice(reactor, ids.front());
   std::vector<rt::Task<Status>> flushes;
@@ -92,6 +92,19 @@ rt::Task<Status> GroupCommit::Flush(rt::Reactor& reactor, uint64_t witness) {
   for (const uint32_t id : ids) flushes.push_back(FlushDevice(reactor, id));
   for (const Status& status : co_await rt::WhenAll(std::move(flushes))) FB_CO_TRY(status);
   co_return Status();
+}
+
+rt::Task<Status> GroupCommit::WriteWitnessTo(rt::Reactor& reactor, uint32_t id, Witness next) {
+  const Status written = co_await engine::WriteWitness(reactor, devices_.at(id), store_, next);
+  if (!written.ok())
+    co_return Fail(fmt::format("writing the commit witness to {}", devices_.at(id).name()), written);
+  devices_.MarkWritten(id);
+  co_return Status();
+}
+
+void GroupCommit::PutWitnessOn(uint32_t id, bool only) {
+  second_witness_ = id;
+  if (only) witness_device_ = id;
 }
 
 rt::Task<Status> GroupCommit::FlushDevice(rt::Reactor& reactor, uint32_t id) {

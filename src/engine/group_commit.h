@@ -26,7 +26,7 @@ namespace forebay::engine {
 
 class GroupCommit final : public meta::GroupHooks {
  public:
-  /// Borrows `devices`, `clock` and `log`. `witness` is the highest one on device 0. Fails when io_uring is
+  /// Borrows `devices`, `clock` and `log`. `witness` is the highest one on the devices' witness device. Fails when io_uring is
   /// not to be had.
   static Result<std::unique_ptr<GroupCommit>> Create(Devices& devices, Uuid store, Witness witness,
                                                      const base::Clock& clock, base::Log& log);
@@ -49,6 +49,10 @@ class GroupCommit final : public meta::GroupHooks {
   Status FinishGroup(meta::View& view, meta::Batch& batch) override;
   Status FlushData(uint64_t witness, bool data) override;
 
+  /// From the next group on the witness is written to device `id` too, or, with `only`, to no other any more. The first
+  /// group that is acknowledged then has it there.
+  void PutWitnessOn(uint32_t id, bool only);
+
   /// Writes the witness once more and flushes it, from the caller's reactor: when a store is opened and when
   /// it is closed. No group is in progress.
   rt::Task<Status> WriteWitness(rt::Reactor& reactor, uint64_t commit);
@@ -68,18 +72,23 @@ class GroupCommit final : public meta::GroupHooks {
       : devices_(devices),
         store_(store),
         witness_(witness),
+        witness_device_(devices.witness_device()),
+        second_witness_(devices.witness_device()),
         clock_(clock),
         log_(log),
         reactor_(std::move(reactor)) {}
 
   void AddChange(const UnitRun& run, bool used);
   rt::Task<Status> Flush(rt::Reactor& reactor, uint64_t witness);
+  rt::Task<Status> WriteWitnessTo(rt::Reactor& reactor, uint32_t id, Witness next);
   rt::Task<Status> FlushDevice(rt::Reactor& reactor, uint32_t id);
   Status Fail(std::string_view what, const Status& status) FB_EXCLUDES(mutex_);
 
   Devices& devices_;
   const Uuid store_;
   Witness witness_;  // the last one written
+  std::atomic<uint32_t> witness_device_;
+  std::atomic<uint32_t> second_witness_;  // the same device, but for the time of a move
   const base::Clock& clock_;
   base::Log& log_;
   const std::unique_ptr<rt::Reactor> reactor_;  // of the committer's thread

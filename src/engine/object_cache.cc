@@ -45,6 +45,24 @@ void ObjectCache::EndChange(uint64_t bucket, std::string_view key, const ObjectS
   if (state != nullptr) Add(shard, state);
 }
 
+void ObjectCache::BeginChangeOfAll() {
+  for (Shard& shard : shards_) {
+    base::MutexLock lock(shard.mutex);
+    ++shard.changing_all;
+    shard.entries.clear();  // before the states that its keys point into
+    shard.order.clear();
+    shard.bytes = 0;
+  }
+}
+
+void ObjectCache::EndChangeOfAll() {
+  for (Shard& shard : shards_) {
+    base::MutexLock lock(shard.mutex);
+    ++shard.generation;
+    FB_CHECK(shard.changing_all-- > 0);
+  }
+}
+
 void ObjectCache::Erase(Shard& shard, const Name& name) {
   const auto found = shard.entries.find(name);
   if (found == shard.entries.end()) return;
@@ -56,7 +74,7 @@ void ObjectCache::Erase(Shard& shard, const Name& name) {
 
 void ObjectCache::Add(Shard& shard, const ObjectStatePtr& state) {
   const uint64_t footprint = state->footprint();
-  if (footprint > limit_per_shard_) return;
+  if (footprint > limit_per_shard_ || shard.changing_all != 0) return;
   while (shard.bytes + footprint > limit_per_shard_)
     Erase(shard, {shard.order.back()->bucket, shard.order.back()->info.key});
   shard.order.push_front(state);

@@ -36,6 +36,11 @@ class ObjectCache {
   /// `state` is the new current version; null when there is none or it is not known.
   void EndChange(uint64_t bucket, std::string_view key, const ObjectStatePtr& state);
 
+  /// Around a change of where the bytes of objects are, of whatever objects: meanwhile nothing is cached, and what was
+  /// is forgotten.
+  void BeginChangeOfAll();
+  void EndChangeOfAll();
+
  private:
   static constexpr size_t kShards = 64;
 
@@ -53,6 +58,7 @@ class ObjectCache {
     base::Mutex mutex;
     uint64_t generation FB_GUARDED_BY(mutex) = 0;
     uint64_t bytes FB_GUARDED_BY(mutex) = 0;
+    size_t changing_all FB_GUARDED_BY(mutex) = 0;
     std::list<ObjectStatePtr> order FB_GUARDED_BY(mutex);  // most recently used first
     std::unordered_map<Name, std::list<ObjectStatePtr>::iterator, Hash> entries FB_GUARDED_BY(mutex);
     std::map<std::pair<uint64_t, std::string>, size_t> changing FB_GUARDED_BY(mutex);

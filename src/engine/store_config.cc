@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store_config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <utility>
 
+#include "engine/devices.h"
 #include "engine/superblock.h"
 
 namespace forebay::engine {
 namespace {
 
-constexpr size_t kMaxDevices = 1024;
+/// The format of a store.toml with mirrors or removed devices, which programs before them must not open.
+constexpr uint32_t kMirrorFormat = 2;
 
 /// A line's value: text in quotes, or digits.
 struct Value {
@@ -96,15 +99,26 @@ Result<Value> Take(Values& values, const std::string& name, bool quoted, std::st
   return value;
 }
 
+Result<std::string> TakePath(Values& values, const std::string& name, std::string_view path) {
+  FB_ASSIGN(Value device, Take(values, name, true, path));
+  if (device.text.empty()) return Status::InvalidArgument("{}:{}: a device without a path", path, device.line);
+  return std::move(device.text);
+}
+
 }  // namespace
 
 std::string FormatStoreConfig(const StoreConfig& config) {
   std::string out =
-      "# A Forebay store. Written once, when it was made; see docs/formats/store-directory.md.\n"
+      "# A Forebay store; see docs/formats/store-directory.md.\n"
       "# Paths of devices may be changed while no server runs, their order may not.\n";
-  out += fmt::format("format = {}\nstore = \"{}\"\n", kFormatVersion, config.store.ToString());
-  for (size_t i = 0; i < config.devices.size(); ++i)
-    out += fmt::format("device{} = {}\n", i, Quote(config.devices[i]));
+  const bool mirrors = std::ranges::any_of(
+      config.devices, [](const DeviceConfig& one) { return !one.mirror.empty() || one.removed; });
+  out += fmt::format("format = {}\nstore = \"{}\"\n", mirrors ? kMirrorFormat : kFormatVersion,
+                     config.store.ToString());
+  for (size_t i = 0; i < config.devices.size(); ++i) {
+    out += fmt::format("{}{} = {}\n", config.devices[i].removed ? "removed" : "device", i, Quote(config.devices[i].path));
+    if (!config.devices[i].mirror.empty()) out += fmt::format("mirror{} = {}\n", i, Quote(config.devices[i].mirror));
+  }
   return out;
 }
 
@@ -113,23 +127,32 @@ Result<StoreConfig> ParseStoreConfig(std::string_view text, std::string_view pat
   FB_ASSIGN(const Value format, Take(values, "format", false, path));
   uint32_t version = UINT32_MAX;
   std::from_chars(format.text.data(), format.text.data() + format.text.size(), version);
-  if (version > kFormatVersion)
+  if (version > kMirrorFormat)
     return Status::FailedPrecondition(
         "{} has store format {}, this program knows formats up to {}: use a newer forebay", path, format.text,
-        kFormatVersion);
+        kMirrorFormat);
   if (version == 0) return Status::InvalidArgument("{}:{}: there is no format 0", path, format.line);
   StoreConfig config;
   FB_ASSIGN(const Value store, Take(values, "store", true, path));
   if (!Uuid::Parse(store.text, &config.store))
     return Status::InvalidArgument("{}:{}: `{}` is not the id of a store", path, store.line, store.text);
-  while (config.devices.size() < kMaxDevices &&
-         values.contains(fmt::format("device{}", config.devices.size()))) {
-    FB_ASSIGN(Value device, Take(values, fmt::format("device{}", config.devices.size()), true, path));
-    if (device.text.empty())
-      return Status::InvalidArgument("{}:{}: a device without a path", path, device.line);
-    config.devices.push_back(std::move(device.text));
+  while (config.devices.size() < Devices::kMaxDevices) {
+    const size_t id = config.devices.size();
+    const std::string removed = fmt::format("removed{}", id);
+    DeviceConfig device;
+    device.removed = version >= kMirrorFormat && values.contains(removed);
+    const std::string name = device.removed ? removed : fmt::format("device{}", id);
+    if (!values.contains(name)) break;
+    FB_ASSIGN(device.path, TakePath(values, name, path));
+    const std::string mirror = fmt::format("mirror{}", id);
+    if (version >= kMirrorFormat && !device.removed && values.contains(mirror)) {
+      FB_ASSIGN(device.mirror, TakePath(values, mirror, path));
+    }
+    config.devices.push_back(std::move(device));
   }
   if (config.devices.empty()) return Status::InvalidArgument("{}: `device0` is missing", path);
+  if (std::ranges::all_of(config.devices, [](const DeviceConfig& one) { return one.removed; }))
+    return Status::InvalidArgument("{}: all devices are removed", path);
   if (!values.empty())
     return Status::InvalidArgument("{}:{}: `{}` is not known", path, values.begin()->second.line,
                                    values.begin()->first);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StoreConfig: what store.toml says: which store this is, its format, and where its data devices are. Written
-// once, when the store is made. The file is a small part of TOML: comments, and lines of `name = "text"` or
+// when the store is made, and when a device is added or replaced. The file is a small part of TOML: comments, and lines of `name = "text"` or
 // `name = number`. Thread-safe: values and pure functions.
 #pragma once
 
@@ -14,9 +14,17 @@
 
 namespace forebay::engine {
 
+/// Paths; relative ones begin at the store directory.
+struct DeviceConfig {
+  std::string path{};
+  std::string mirror{};  // its other side; empty: it has none
+  bool removed = false;  // it is gone; its number stays, so that those of others do
+  friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
+};
+
 struct StoreConfig {
   Uuid store;
-  std::vector<std::string> devices;  // paths; relative ones begin at the store directory
+  std::vector<DeviceConfig> devices{};  // in the order of their numbers
   friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };
 

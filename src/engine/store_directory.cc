@@ -7,6 +7,7 @@
 
 #include "device/aligned_bytes.h"
 #include "device/file_device.h"
+#include "device/mirror_device.h"
 #include "engine/directory_copy.h"
 #include "engine/store_files.h"
 #include "engine/superblock.h"
@@ -15,6 +16,15 @@ namespace forebay::engine {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Makes `side` one that has nothing: of its mirror it has the superblock only.
+rt::Task<Status> WriteEmptySide(rt::Reactor& reactor, device::Device& side, device::MirrorDevice& mirror) {
+  device::AlignedBytes zeros(device::kUnit);
+  const ByteView view = zeros.view();
+  for (const uint64_t slot : device::kMirrorSlots) FB_CO_TRY(co_await side.Write(reactor, slot, {&view, 1}));
+  FB_CO_ASSIGN(const Superblock superblock, co_await ReadSuperblock(reactor, mirror));
+  co_return co_await WriteSuperblock(reactor, side, superblock);
+}
 
 /// A device that holds something is never taken over: its owner has to empty it.
 rt::Task<Status> CheckIsEmpty(rt::Reactor& reactor, device::Device& device, Uuid store) {
@@ -33,8 +43,16 @@ rt::Task<Status> CheckIsEmpty(rt::Reactor& reactor, device::Device& device, Uuid
 
 }  // namespace
 
-StoreDirectory::StoreDirectory(std::unique_ptr<StoreLock> lock, StoreConfig config, Running running)
-    : lock_(std::move(lock)), config_(std::move(config)), running_(std::move(running)) {}
+StoreDirectory::StoreDirectory(const std::string& directory, std::unique_ptr<StoreLock> lock, StoreConfig config,
+                               Running running, base::Log& log)
+    : paths_(std::make_unique<const StorePaths>(directory)),
+      lock_(std::move(lock)),
+      running_(std::move(running)),
+      config_(std::move(config)),
+      log_(log),
+      upkeep_(*running_.engine, log) {
+  upkeep_.Wake();
+}
 
 StoreDirectory::~StoreDirectory() = default;
 
@@ -42,38 +60,71 @@ namespace {
 
 using DeviceList = std::vector<std::unique_ptr<device::Device>>;
 
-/// Makes files, takes over empty block devices, and writes their heads.
-Status MakeDevices(rt::Reactor& reactor, const StorePaths& paths, const StoreConfig& config,
-                   uint64_t size_bytes) {
-  DeviceList devices;
-  std::vector<device::Device*> pointers;
-  for (const std::string& name : config.devices) {
-    const std::string path = paths.Device(name);
-    std::error_code error;
-    const bool create = !fs::is_block_file(path, error) && !fs::exists(path, error);
-    FB_ASSIGN(std::unique_ptr<device::FileDevice> device,
-              device::FileDevice::Open(path, {.create = create, .size_bytes = create ? size_bytes : 0}));
-    if (device->size_bytes() < kMinDeviceBytes)
-      return Status::InvalidArgument("{} has {} bytes; a data device needs at least {}", path,
-                                     device->size_bytes(), kMinDeviceBytes);
-    if (!create) FB_TRY(reactor.BlockOn(CheckIsEmpty(reactor, *device, config.store)));
-    pointers.push_back(device.get());
-    devices.push_back(std::move(device));
+/// Makes a file, or takes over an empty block device or file.
+Result<std::unique_ptr<device::Device>> MakeDevice(rt::Reactor& reactor, const std::string& path, uint64_t size_bytes,
+                                                   Uuid store) {
+  std::error_code error;
+  const bool create = !fs::is_block_file(path, error) && !fs::exists(path, error);
+  FB_ASSIGN(std::unique_ptr<device::FileDevice> device,
+            device::FileDevice::Open(path, {.create = create, .size_bytes = create ? size_bytes : 0}));
+  if (device->size_bytes() < kMinDeviceBytes)
+    return Status::InvalidArgument("{} has {} bytes; a data device needs at least {}", path, device->size_bytes(),
+                                   kMinDeviceBytes);
+  if (!create) FB_TRY(reactor.BlockOn(CheckIsEmpty(reactor, *device, store)));
+  return device;
+}
+
+/// Makes files, takes over empty block devices, and writes their heads. A file is made with `size_bytes`, its mirror as
+/// large as it is.
+Status FormatDevice(rt::Reactor& reactor, const StorePaths& paths, const StoreConfig& config, uint32_t id,
+                    uint64_t size_bytes) {
+  const DeviceConfig& device = config.devices[id];
+  FB_ASSIGN(const auto first, MakeDevice(reactor, paths.Device(device.path), size_bytes, config.store));
+  std::unique_ptr<device::Device> second;
+  if (!device.mirror.empty()) {
+    FB_ASSIGN(second, MakeDevice(reactor, paths.Device(device.mirror), first->size_bytes(), config.store));
+    if (second->size_bytes() != first->size_bytes())
+      return Status::InvalidArgument("{} has {} bytes and {} has {}: the sides of a mirror are equally large",
+                                     first->name(), first->size_bytes(), second->name(), second->size_bytes());
   }
-  return reactor.BlockOn(Engine::Format(reactor, pointers, config.store));
+  const Superblock superblock{.store = config.store,
+                              .device_id = id,
+                              .device_count = static_cast<uint32_t>(config.devices.size()),
+                              .size_bytes = first->size_bytes(),
+                              .data_start = kDataStart};
+  FB_TRY(reactor.BlockOn(WriteSuperblock(reactor, *first, superblock)));
+  if (second == nullptr) return {};
+  FB_TRY(reactor.BlockOn(WriteSuperblock(reactor, *second, superblock)));
+  return reactor.BlockOn(
+      device::MirrorDevice::Format(reactor, {first.get(), second.get()}, {.store = config.store, .device = id}));
+}
+
+/// Of a store that is made.
+Result<StoreConfig> ConfigOf(const StoreDirectory::CreateOptions& create, Uuid store) {
+  StoreConfig config{.store = store};
+  for (const std::string& path : create.devices) config.devices.push_back({.path = path});
+  if (create.devices.empty()) config.devices.push_back({.path = kOwnDevice});
+  if (create.mirrors.empty()) return config;
+  if (create.mirrors.size() != config.devices.size())
+    return Status::InvalidArgument("{} devices and {} mirrors: name a mirror for each device, or none",
+                                   config.devices.size(), create.mirrors.size());
+  for (size_t id = 0; id < create.mirrors.size(); ++id) config.devices[id].mirror = create.mirrors[id];
+  return config;
 }
 
 /// A store is made in an empty directory, not among somebody's files. What an interrupted creation left is no
 /// obstacle, nor are credentials made beforehand, the devices themselves and the mark of a file system's top.
-Status CheckHoldsNothingElse(const StorePaths& paths, const std::vector<std::string>& devices) {
+Status CheckHoldsNothingElse(const StorePaths& paths, const StoreConfig& config) {
   constexpr std::string_view kOurs[] = {"lock",     "meta",        "store.toml.new",
                                         kOwnDevice, "credentials", "lost+found"};
   std::error_code error;
   for (fs::directory_iterator entry(paths.directory, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool is_device = std::ranges::any_of(
-        devices, [&](const std::string& device) { return paths.Device(device) == entry->path(); });
+    const bool is_device = std::ranges::any_of(config.devices, [&](const DeviceConfig& device) {
+      return paths.Device(device.path) == entry->path() ||
+             (!device.mirror.empty() && paths.Device(device.mirror) == entry->path());
+    });
     if (!is_device && std::ranges::find(kOurs, name) == std::end(kOurs))
       return Status::FailedPrecondition(
           "{} holds no store and is not empty (it has {}): name an empty or a new directory", paths.directory,
@@ -86,7 +137,8 @@ Status CheckHoldsNothingElse(const StorePaths& paths, const std::vector<std::str
 /// their head says whose they are.
 Status RemoveUnfinished(const StorePaths& paths, const StoreConfig& config) {
   FB_TRY(Remove(paths.meta()));
-  return config.devices == std::vector<std::string>{kOwnDevice} ? Remove(paths.Device(kOwnDevice)) : Status();
+  const bool own = config.devices.size() == 1 && config.devices[0].path == kOwnDevice;
+  return own ? Remove(paths.Device(kOwnDevice)) : Status();
 }
 
 }  // namespace
@@ -96,7 +148,10 @@ Result<StoreDirectory::Running> StoreDirectory::OpenEngine(const StorePaths& pat
                                                            const Environment& environment,
                                                            const EngineOptions& options) {
   Parts parts;
-  FB_ASSIGN(parts.devices, OpenDevices(paths, config));
+  Running running;
+  FB_ASSIGN(running.reactor, rt::Reactor::Create({.name = "fb-open", .entries = 64}));
+  FB_ASSIGN(running.numbers, MirrorNumbers::Read(paths));
+  FB_ASSIGN(parts.devices, OpenDevices(*running.reactor, paths, config, running.numbers, environment.log));
   const base::Clock& clock = environment.clock;
   parts.open_meta = [path = paths.meta(), create_metadata, &clock](uint64_t witness,
                                                                    meta::GroupHooks& hooks) {
@@ -105,8 +160,6 @@ Result<StoreDirectory::Running> StoreDirectory::OpenEngine(const StorePaths& pat
   parts.arena = &environment.arena;
   parts.clock = &environment.clock;
   parts.log = &environment.log;
-  Running running;
-  FB_ASSIGN(running.reactor, rt::Reactor::Create({.name = "fb-open", .entries = 64}));
   FB_ASSIGN(running.engine,
             running.reactor->BlockOn(Engine::Open(*running.reactor, std::move(parts), options)));
   if (running.engine->id() != config.store)
@@ -124,13 +177,10 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return Status::FromErrno(error.value(), "make the directory " + directory);
-  if (!Exists(paths.config())) FB_TRY(CheckHoldsNothingElse(paths, create.devices));
+  FB_ASSIGN(StoreConfig config, ConfigOf(create, Uuid::Generate(environment.random)));
+  if (!Exists(paths.config())) FB_TRY(CheckHoldsNothingElse(paths, config));
   FB_ASSIGN(std::unique_ptr<StoreLock> lock, StoreLock::Take(paths));
   if (Exists(paths.config())) return Status::AlreadyExists("there is a store in {} already", directory);
-
-  StoreConfig config;
-  config.store = Uuid::Generate(environment.random);
-  config.devices = create.devices.empty() ? std::vector<std::string>{kOwnDevice} : create.devices;
   if (Exists(paths.unfinished())) {
     FB_ASSIGN(const std::string text, ReadSmallFile(paths.unfinished()));
     // A torn file means that nothing was made after it.
@@ -148,12 +198,13 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Create(const std::string
   {
     FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor,
               rt::Reactor::Create({.name = "fb-create", .entries = 64}));
-    FB_TRY(MakeDevices(*reactor, paths, config, create.size_bytes));
+    for (uint32_t id = 0; id < config.devices.size(); ++id)
+      FB_TRY(FormatDevice(*reactor, paths, config, id, create.size_bytes));
   }
   FB_ASSIGN(Running running, OpenEngine(paths, config, true, environment, options));
   FB_TRY(Complete(paths, paths.unfinished()));
   return std::unique_ptr<StoreDirectory>(
-      new StoreDirectory(std::move(lock), std::move(config), std::move(running)));
+      new StoreDirectory(directory, std::move(lock), std::move(config), std::move(running), environment.log));
 }
 
 Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Open(const std::string& directory,
@@ -166,24 +217,25 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::Open(const std::string& 
   FB_ASSIGN(StoreConfig config, ReadConfig(paths));
   FB_ASSIGN(Running running, OpenEngine(paths, config, false, environment, options));
   return std::unique_ptr<StoreDirectory>(
-      new StoreDirectory(std::move(lock), std::move(config), std::move(running)));
+      new StoreDirectory(directory, std::move(lock), std::move(config), std::move(running), environment.log));
 }
 
 namespace {
 
 /// The parts of a store that nobody serves.
 struct ClosedStore {
-  static Result<ClosedStore> Open(const std::string& directory, const base::Clock& clock) {
+  static Result<ClosedStore> Open(const std::string& directory, const base::Clock& clock, base::Log& log) {
     const StorePaths paths(directory);
     ClosedStore store;
     FB_ASSIGN(const StoreConfig config, ReadConfig(paths));
     FB_ASSIGN(store.lock, StoreLock::Take(paths));
-    FB_ASSIGN(DeviceList devices, OpenDevices(paths, config));
-    store.devices = std::make_unique<Devices>(std::move(devices));
     FB_ASSIGN(store.reactor, rt::Reactor::Create({.name = "fb-fsck", .entries = 64}));
+    FB_ASSIGN(const std::shared_ptr<MirrorNumbers> numbers, MirrorNumbers::Read(paths));
+    FB_ASSIGN(DeviceList devices, OpenDevices(*store.reactor, paths, config, numbers, log));
+    store.devices = std::make_unique<Devices>(std::move(devices));
     // Opening below the witness is refused; a witness that cannot be read is for the report.
     const Result<Witness> witness =
-        store.reactor->BlockOn(ReadWitness(*store.reactor, store.devices->at(0), config.store));
+        store.reactor->BlockOn(ReadWitness(*store.reactor, store.devices->at(store.devices->witness_device()), config.store));
     FB_ASSIGN(store.meta, OpenMeta(paths.meta(), {.witness = witness.ok() ? witness->commit : 0}, clock));
     return store;
   }
@@ -201,13 +253,13 @@ struct ClosedStore {
 
 Result<FsckReport> StoreDirectory::Check(const std::string& directory, const FsckOptions& fsck,
                                          const Environment& environment) {
-  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock));
+  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock, environment.log));
   return store.Check(fsck);
 }
 
 Result<uint64_t> StoreDirectory::Copy(const std::string& directory, const std::string& target,
                                       const Environment& environment, const CopyOptions& options) {
-  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock));
+  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock, environment.log));
   FB_ASSIGN(const FsckReport report, store.Check({.max_errors = 1}));
   if (!report.clean())
     return Status::DataLoss("{} is damaged, and not copied: {} ({} errors in all; see forebay fsck)",
@@ -215,6 +267,108 @@ Result<uint64_t> StoreDirectory::Copy(const std::string& directory, const std::s
   return CopyToDirectory(
       {.devices = *store.devices, .guard = std::nullopt, .moment = store.meta->TakeSnapshot()}, target,
       environment.clock, environment.random, options);
+}
+
+Status StoreDirectory::CheckMayBeDevice(const std::string& path) const {
+  const auto parent = [](const std::string& of) { return fs::path(of).lexically_normal().parent_path(); };
+  const fs::path wanted = parent(path);
+  bool known = wanted == fs::path(paths_->directory).lexically_normal();
+  for (const DeviceConfig& device : config_.devices) {
+    known |= wanted == parent(paths_->Device(device.path));
+    known |= !device.mirror.empty() && wanted == parent(paths_->Device(device.mirror));
+  }
+  if (known) return {};
+  return Status::PermissionDenied(
+      "{} is in a directory in which this store has no device: name one in the directory of the store or of one of its "
+      "devices",
+      path);
+}
+
+bool StoreDirectory::IsPath(const std::string& path, const std::string& named) const {
+  return !named.empty() && (path == named || path == paths_->Device(named));
+}
+
+Result<uint32_t> StoreDirectory::FindDevice(const std::string& path) const {
+  for (uint32_t id = 0; id < config_.devices.size(); ++id) {
+    const DeviceConfig& device = config_.devices[id];
+    if (!device.removed && (IsPath(path, device.path) || IsPath(path, device.mirror))) return id;
+  }
+  return Status::NotFound("the store has no device {}: see forebay df", path);
+}
+
+Status StoreDirectory::ReplaceSide(const std::string& lost, const std::string& replacement) {
+  base::MutexLock lock(config_mutex_);
+  FB_ASSIGN(const uint32_t id, FindDevice(lost));
+  StoreConfig changed = config_;
+  DeviceConfig& device = changed.devices[id];
+  const uint32_t side = IsPath(lost, device.mirror) ? 1 : 0;
+  device::MirrorDevice* const mirror = engine().mirror(id);
+  if (mirror == nullptr)
+    return Status::FailedPrecondition("{} has no mirror to replace it from: restore a backup", lost);
+  if (mirror->sides()[side].state != device::SideState::kLost)
+    return Status::FailedPrecondition("{} is in use: only a side that is lost is replaced", lost);
+  const std::string path = paths_->Device(replacement);
+  FB_TRY(CheckMayBeDevice(path));
+  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-replace", .entries = 16}));
+  FB_ASSIGN(std::unique_ptr<device::Device> made, MakeDevice(*reactor, path, mirror->size_bytes(), config_.store));
+  if (made->size_bytes() < mirror->size_bytes())
+    return Status::InvalidArgument("{} has {} bytes: a side of {} needs {}", path, made->size_bytes(), mirror->name(),
+                                   mirror->size_bytes());
+  // It says whose it is before store.toml names it.
+  FB_TRY(reactor->BlockOn(WriteEmptySide(*reactor, *made, *mirror)));
+  (side == 1 ? device.mirror : device.path) = replacement;
+  FB_TRY(ReplaceConfig(*paths_, changed));
+  config_ = std::move(changed);
+  FB_TRY(mirror->Replace(side, std::move(made)));
+  upkeep_.Wake();
+  return {};
+}
+
+Status StoreDirectory::AddDevice(const std::string& path, const std::string& mirror, uint64_t size_bytes) {
+  base::MutexLock lock(config_mutex_);
+  StoreConfig changed = config_;
+  const auto id = static_cast<uint32_t>(changed.devices.size());
+  if (id == Devices::kMaxDevices)
+    return Status::ResourceExhausted("the store has {} devices, removed ones included: no more are possible", id);
+  const bool mirrored = std::ranges::any_of(
+      changed.devices, [](const DeviceConfig& device) { return !device.removed && !device.mirror.empty(); });
+  if (mirrored && mirror.empty())
+    return Status::InvalidArgument("the devices of this store are mirrors: name a mirror for {} too", path);
+  for (const std::string& one : {path, mirror})
+    if (!one.empty()) FB_TRY(CheckMayBeDevice(paths_->Device(one)));
+  changed.devices.push_back({.path = path, .mirror = mirror});
+
+  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-add", .entries = 16}));
+  if (size_bytes == 0) size_bytes = engine().SizeOfDevices();
+  FB_TRY(FormatDevice(*reactor, *paths_, changed, id, size_bytes));
+  FB_ASSIGN(std::unique_ptr<device::Device> device,
+            OpenDevice(*reactor, *paths_, changed, id, running_.numbers, log_));
+  FB_ASSIGN(const Superblock superblock, reactor->BlockOn(ReadSuperblock(*reactor, *device)));
+  FB_TRY(ReplaceConfig(*paths_, changed));
+  config_ = std::move(changed);
+  engine().AddDevice(std::move(device), superblock);
+  return {};
+}
+
+Status StoreDirectory::SetLeaving(const std::string& path, bool leaves) {
+  base::MutexLock lock(config_mutex_);
+  FB_ASSIGN(const uint32_t id, FindDevice(path));
+  FB_TRY(engine().SetLeaving(id, leaves));
+  upkeep_.Wake();
+  return {};
+}
+
+Status StoreDirectory::RemoveDevice(const std::string& path) {
+  base::MutexLock lock(config_mutex_);
+  FB_ASSIGN(const uint32_t id, FindDevice(path));
+  FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-remove", .entries = 16}));
+  FB_TRY(reactor->BlockOn(engine().ForgetDevice(*reactor, id)));
+  StoreConfig changed = config_;
+  changed.devices[id] = {.path = changed.devices[id].path, .removed = true};
+  FB_TRY(ReplaceConfig(*paths_, changed));
+  config_ = std::move(changed);
+  engine().MarkDeviceAbsent(id);
+  return {};
 }
 
 Result<uint64_t> StoreDirectory::CopyTo(const std::string& target, const Environment& environment,

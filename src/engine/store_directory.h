@@ -9,14 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "engine/copy.h"
 #include "engine/engine.h"
 #include "engine/fsck.h"
 #include "engine/store_config.h"
+#include "engine/upkeep.h"
 
 namespace forebay::engine {
 
+class MirrorNumbers;
 class StoreLock;
 struct StorePaths;
 
@@ -33,6 +36,7 @@ class StoreDirectory {
   struct CreateOptions {
     uint64_t size_bytes = 0;                // of each file that is made; a multiple of the device unit
     std::vector<std::string> devices = {};  // files or block devices; none: one file in the directory
+    std::vector<std::string> mirrors = {};  // none, or the other side of each device
   };
 
   /// Makes a store, and the directory when it is not there. A creation that was interrupted starts over.
@@ -66,26 +70,55 @@ class StoreDirectory {
   Result<uint64_t> CopyTo(const std::string& target, const Environment& environment,
                           const CopyOptions& options);
 
+  /// Puts `replacement`, a block device or file that is empty, or a file that is made, in the place of `lost`, a side of a
+  /// mirror that is lost, as store.toml or `forebay df` names it. The rest of the store is served meanwhile; that side is
+  /// brought up to date in the background. NotFound for no such side, FailedPrecondition when it is not lost or the
+  /// replacement is not empty; PermissionDenied when it is not in the directory of the store or of one of its devices.
+  Status ReplaceSide(const std::string& lost, const std::string& replacement) FB_EXCLUDES(config_mutex_);
+  /// Another device, with a mirror when the others have one: block devices or files that are empty, or files that are made,
+  /// as large as the largest device when `size_bytes` is 0. InvalidArgument, FailedPrecondition, PermissionDenied as above;
+  /// ResourceExhausted for more devices than a store has.
+  Status AddDevice(const std::string& path, const std::string& mirror, uint64_t size_bytes) FB_EXCLUDES(config_mutex_);
+  /// Begins to empty a device, or with `leaves` false lets it stay after all; forgotten by a restart, as is a failure.
+  /// NotFound; FailedPrecondition for the last one.
+  Status SetLeaving(const std::string& path, bool leaves) FB_EXCLUDES(config_mutex_);
+  /// Takes a device out that was emptied. NotFound; FailedPrecondition while it is not empty.
+  Status RemoveDevice(const std::string& path) FB_EXCLUDES(config_mutex_);
+
   ~StoreDirectory();
 
   Engine& engine() { return *running_.engine; }
-  const StoreConfig& config() const { return config_; }
+  StoreConfig config() const FB_EXCLUDES(config_mutex_) {
+    base::MutexLock lock(config_mutex_);
+    return config_;
+  }
 
  private:
   /// The engine with the reactor that opened it, which outlives it: the engine's threads have posted to it.
   struct Running {
     std::unique_ptr<rt::Reactor> reactor;
+    std::shared_ptr<MirrorNumbers> numbers;  // shared with the mirrors
     std::unique_ptr<Engine> engine;
   };
 
-  StoreDirectory(std::unique_ptr<StoreLock> lock, StoreConfig config, Running running);
+  StoreDirectory(const std::string& directory, std::unique_ptr<StoreLock> lock, StoreConfig config, Running running,
+                 base::Log& log);
+  /// PermissionDenied for a device in a directory where the store has none.
+  Status CheckMayBeDevice(const std::string& path) const FB_REQUIRES(config_mutex_);
+  /// By one of its paths, as store.toml has it or the whole one.
+  Result<uint32_t> FindDevice(const std::string& path) const FB_REQUIRES(config_mutex_);
+  bool IsPath(const std::string& path, const std::string& named) const;
 
   static Result<Running> OpenEngine(const StorePaths& paths, const StoreConfig& config, bool create_metadata,
                                     const Environment& environment, const EngineOptions& options);
 
+  const std::unique_ptr<const StorePaths> paths_;
   const std::unique_ptr<StoreLock> lock_;
-  const StoreConfig config_;
   const Running running_;
+  mutable base::Mutex config_mutex_;  // held while store.toml is written: changes of devices take turns
+  StoreConfig config_ FB_GUARDED_BY(config_mutex_);
+  base::Log& log_;
+  Upkeep upkeep_;
 };
 
 }  // namespace forebay::engine

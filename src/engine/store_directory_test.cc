@@ -186,7 +186,7 @@ TEST_F(StoreDirectoryTest, AMissingPartIsNotAnEmptyStore) {
 TEST_F(StoreDirectoryTest, ANewerFormatIsRefused) {
   ASSERT_TRUE(Create().ok());
   std::string config = ReadFile(In("store.toml"));
-  config.replace(config.find("format = 1"), 10, "format = 2");
+  config.replace(config.find("format = 1"), 10, "format = 3");
   std::ofstream(In("store.toml")) << config << "something = \"new\"\n";
   const auto store = Open();
   EXPECT_EQ(store.status().code(), Code::kFailedPrecondition);
@@ -216,11 +216,26 @@ TEST_F(StoreDirectoryTest, CheckFindsAStoreCleanAndThenItsDamage) {
 }
 
 TEST(StoreConfigTest, ComesBack) {
-  StoreConfig config{.store = {}, .devices = {"data0", "/dev/disk/by-id/nvme \"quoted\" \\ path"}};
+  StoreConfig config{.store = {}, .devices = {{.path = "data0"}, {.path = "/dev/disk/by-id/nvme \"quoted\" \\ path"}}};
   ASSERT_TRUE(Uuid::Parse("00112233-4455-4677-8899-aabbccddeeff", &config.store));
   const Result<StoreConfig> back = ParseStoreConfig(FormatStoreConfig(config), "store.toml");
   ASSERT_TRUE(back.ok()) << back.status().ToString();
   EXPECT_EQ(*back, config);
+}
+
+TEST(StoreConfigTest, MirrorsAndRemovedDevicesHaveAFormatThatOlderProgramsRefuse) {
+  StoreConfig config{.store = {},
+                     .devices = {{.path = "gone", .removed = true}, {.path = "a", .mirror = "b"}, {.path = "c"}}};
+  ASSERT_TRUE(Uuid::Parse("00112233-4455-4677-8899-aabbccddeeff", &config.store));
+  const std::string text = FormatStoreConfig(config);
+  EXPECT_NE(text.find("\nformat = 2\n"), std::string::npos);
+  EXPECT_NE(text.find("\nremoved0 = \"gone\"\ndevice1 = \"a\"\nmirror1 = \"b\"\ndevice2 = \"c\"\n"), std::string::npos);
+  EXPECT_EQ(*ParseStoreConfig(text, "store.toml"), config);
+  std::string older = text;
+  older.replace(older.find("format = 2"), 10, "format = 1");
+  EXPECT_EQ(ParseStoreConfig(older, "s.toml").status().code(), Code::kInvalidArgument);
+  const std::string none = "format = 2\nstore = \"00112233-4455-4677-8899-aabbccddeeff\"\nremoved0 = \"a\"\n";
+  EXPECT_NE(ParseStoreConfig(none, "s.toml").status().message().find("all devices are removed"), std::string::npos);
 }
 
 TEST(StoreConfigTest, NamesTheLineThatIsWrong) {

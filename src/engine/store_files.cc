@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,10 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "device/absent_device.h"
 #include "device/file_device.h"
+#include "device/mirror_device.h"
+#include "engine/superblock.h"
 #include "meta/rocks_meta_store.h"
 
 namespace forebay::engine {
@@ -123,16 +127,115 @@ Result<StoreConfig> ReadConfig(const StorePaths& paths) {
   return ParseStoreConfig(text, paths.config());
 }
 
-Result<std::vector<std::unique_ptr<device::Device>>> OpenDevices(const StorePaths& paths,
-                                                                 const StoreConfig& config) {
+Status ReplaceConfig(const StorePaths& paths, const StoreConfig& config) {
+  FB_TRY(WriteDurably(paths.next_config(), FormatStoreConfig(config)));
+  return Complete(paths, paths.next_config());
+}
+
+namespace {
+
+/// A side whose superblock is another device's is refused; one without a superblock is new, and holds nothing.
+rt::Task<Status> CheckSide(rt::Reactor& reactor, device::Device& side, Uuid store, uint32_t id) {
+  const Result<Superblock> superblock = co_await ReadSuperblock(reactor, side);
+  if (!superblock.ok()) co_return superblock.error().code() == Code::kNotFound ? Status() : superblock.error();
+  if (superblock->store != store || superblock->device_id != id)
+    co_return Status::FailedPrecondition("{} is device {} of store {}, not {} of {}", side.name(),
+                                         superblock->device_id + 1, superblock->store.ToString(), id + 1,
+                                         store.ToString());
+  if (superblock->size_bytes > side.size_bytes())
+    co_return Status::DataLoss("{} has {} bytes and had {} when it was formatted: a part of it is missing", side.name(),
+                               side.size_bytes(), superblock->size_bytes);
+  co_return Status();
+}
+
+Result<std::unique_ptr<device::Device>> OpenMirror(rt::Reactor& reactor, const StorePaths& paths,
+                                                   const StoreConfig& config, uint32_t id,
+                                                   const std::shared_ptr<MirrorNumbers>& numbers, base::Log& log) {
+  const DeviceConfig& device = config.devices[id];
+  const std::array<std::string, device::kMirrorSides> names = {paths.Device(device.path), paths.Device(device.mirror)};
+  device::MirrorDevice::Sides sides;
+  for (uint32_t side = 0; side < device::kMirrorSides; ++side) {
+    Result<std::unique_ptr<device::FileDevice>> opened = device::FileDevice::Open(names[side], {});
+    Status usable = opened.status();
+    if (usable.ok()) usable = reactor.BlockOn(CheckSide(reactor, **opened, config.store, id));
+    if (usable.ok())
+      sides[side] = *std::move(opened);
+    else if (usable.code() == Code::kFailedPrecondition || usable.code() == Code::kInvalidArgument)
+      return usable;  // a mistake of whoever wrote store.toml, or another process has it: nothing is lost
+    else
+      log.Error("{}", usable.message());
+  }
+  if (sides[0] == nullptr && sides[1] == nullptr)
+    return Status::DataLoss("both sides of a data device of store {} are missing: {} and {}; if they have moved, correct "
+                            "store.toml",
+                            paths.directory, names[0], names[1]);
+  const device::MirrorMemory memory{.generation = numbers->Of(id), .keep = [numbers, id](uint64_t generation) {
+                                      return numbers->Keep(id, generation);
+                                    }};
+  Result<std::unique_ptr<device::MirrorDevice>> mirror = reactor.BlockOn(device::MirrorDevice::Open(
+      reactor, std::move(sides), names, {.store = config.store, .device = id}, memory, log));
+  if (mirror.ok()) return *std::move(mirror);
+  if (mirror.error().code() != Code::kUnavailable) return mirror.error();
+  return Status::FailedPrecondition(
+      "{}; if it is lost for good, what was written while it was alone is lost with it: remove {} to go on with what "
+      "there is",
+      mirror.error().message(), paths.mirrors());
+}
+
+}  // namespace
+
+Result<std::shared_ptr<MirrorNumbers>> MirrorNumbers::Read(const StorePaths& paths) {
+  auto numbers = std::make_shared<MirrorNumbers>(paths);
+  if (!Exists(paths.mirrors())) return numbers;
+  FB_ASSIGN(const std::string text, ReadSmallFile(paths.mirrors()));
+  std::istringstream lines(text);
+  uint32_t device = 0;
+  uint64_t generation = 0;
+  base::MutexLock lock(numbers->mutex_);
+  while (lines >> device >> generation) numbers->numbers_[device] = generation;
+  if (!lines.eof() || !text.ends_with('\n'))
+    return Status::DataLoss("{} is damaged: when all sides of all mirrors are there, remove it", paths.mirrors());
+  return numbers;
+}
+
+uint64_t MirrorNumbers::Of(uint32_t device) {
+  base::MutexLock lock(mutex_);
+  return numbers_[device];
+}
+
+Status MirrorNumbers::Keep(uint32_t device, uint64_t generation) {
+  base::MutexLock lock(mutex_);
+  numbers_[device] = generation;
+  std::string text;
+  for (const auto& [id, number] : numbers_) text += fmt::format("{} {}\n", id, number);
+  const std::string next = paths_.mirrors() + ".next";
+  FB_TRY(WriteDurably(next, text));
+  if (::rename(next.c_str(), paths_.mirrors().c_str()) != 0) return Status::FromErrno(errno, "rename " + next);
+  return SyncDirectory(paths_.directory);
+}
+
+Result<std::unique_ptr<device::Device>> OpenDevice(rt::Reactor& reactor, const StorePaths& paths,
+                                                   const StoreConfig& config, uint32_t id,
+                                                   const std::shared_ptr<MirrorNumbers>& numbers, base::Log& log) {
+  const DeviceConfig& device = config.devices[id];
+  if (device.removed) return std::make_unique<device::AbsentDevice>(paths.Device(device.path), kMinDeviceBytes);
+  if (!device.mirror.empty()) return OpenMirror(reactor, paths, config, id, numbers, log);
+  Result<std::unique_ptr<device::FileDevice>> opened = device::FileDevice::Open(paths.Device(device.path), {});
+  if (!opened.ok() && opened.error().code() == Code::kNotFound)
+    return Status::DataLoss("a data device of store {} is missing: {}; if it has moved, correct store.toml",
+                            paths.directory, opened.error().message());
+  if (!opened.ok()) return opened.error();
+  return *std::move(opened);
+}
+
+Result<std::vector<std::unique_ptr<device::Device>>> OpenDevices(rt::Reactor& reactor, const StorePaths& paths,
+                                                                 const StoreConfig& config,
+                                                                 const std::shared_ptr<MirrorNumbers>& numbers,
+                                                                 base::Log& log) {
   std::vector<std::unique_ptr<device::Device>> devices;
-  for (const std::string& name : config.devices) {
-    Result<std::unique_ptr<device::FileDevice>> device = device::FileDevice::Open(paths.Device(name), {});
-    if (!device.ok() && device.error().code() == Code::kNotFound)
-      return Status::DataLoss("a data device of store {} is missing: {}; if it has moved, correct store.toml",
-                              paths.directory, device.error().message());
-    if (!device.ok()) return device.error();
-    devices.push_back(*std::move(device));
+  for (uint32_t id = 0; id < config.devices.size(); ++id) {
+    FB_ASSIGN(std::unique_ptr<device::Device> device, OpenDevice(reactor, paths, config, id, numbers, log));
+    devices.push_back(std::move(device));
   }
   return devices;
 }

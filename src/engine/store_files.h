@@ -5,6 +5,7 @@
 // without state; a StoreLock may go on any thread.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,10 +13,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "engine/store_config.h"
 #include "meta/meta_store.h"
+#include "rt/reactor.h"
 
 namespace forebay::engine {
 
@@ -31,8 +35,12 @@ struct StorePaths {
   std::string config() const { return In("store.toml"); }
   /// The configuration of a store that is being made: renamed when it is complete.
   std::string unfinished() const { return In("store.toml.new"); }
+  /// What takes the place of the configuration next: left behind by a crash, and written over.
+  std::string next_config() const { return In("store.toml.next"); }
   /// The same of a copy: what is there already is not to be started over.
   std::string partial() const { return In("store.toml.partial"); }
+  /// The numbers of the mirrors' last records.
+  std::string mirrors() const { return In("mirrors"); }
   std::string meta() const { return In("meta"); }
   std::string lock() const { return In("lock"); }
 
@@ -66,9 +74,37 @@ Result<std::string> ReadSmallFile(const std::string& path);
 /// NotFound when there is no store, also when its creation was interrupted; FailedPrecondition for a copy
 /// that was.
 Result<StoreConfig> ReadConfig(const StorePaths& paths);
-/// DataLoss when one is missing.
-Result<std::vector<std::unique_ptr<device::Device>>> OpenDevices(const StorePaths& paths,
-                                                                 const StoreConfig& config);
+/// The numbers of the mirrors' last records, in a file of the store directory: a line `device generation` for each. A side that
+/// is alone cannot know that the other one has more; this does. Thread-safe.
+class MirrorNumbers {
+ public:
+  /// DataLoss when the file is damaged.
+  static Result<std::shared_ptr<MirrorNumbers>> Read(const StorePaths& paths);
+  explicit MirrorNumbers(StorePaths paths) : paths_(std::move(paths)) {}
+
+  /// 0: it has none.
+  uint64_t Of(uint32_t device) FB_EXCLUDES(mutex_);
+  /// Durably.
+  Status Keep(uint32_t device, uint64_t generation) FB_EXCLUDES(mutex_);
+
+ private:
+  const StorePaths paths_;
+  base::Mutex mutex_;
+  std::map<uint32_t, uint64_t> numbers_ FB_GUARDED_BY(mutex_);
+};
+
+/// One of the store's devices; a mirror with the sides that are there. DataLoss when it is missing. It borrows `log`, and
+/// shares `numbers`.
+Result<std::unique_ptr<device::Device>> OpenDevice(rt::Reactor& reactor, const StorePaths& paths,
+                                                   const StoreConfig& config, uint32_t id,
+                                                   const std::shared_ptr<MirrorNumbers>& numbers, base::Log& log);
+/// All of them.
+Result<std::vector<std::unique_ptr<device::Device>>> OpenDevices(rt::Reactor& reactor, const StorePaths& paths,
+                                                                 const StoreConfig& config,
+                                                                 const std::shared_ptr<MirrorNumbers>& numbers,
+                                                                 base::Log& log);
+/// Puts another configuration in the place of the one that is there, durably; the lock is held.
+Status ReplaceConfig(const StorePaths& paths, const StoreConfig& config);
 
 struct MetaSettings {
   bool create = false;

@@ -135,12 +135,15 @@ rt::Task<Result<Superblock>> ReadSuperblock(rt::Reactor& reactor, device::Device
 
 rt::Task<Result<Witness>> ReadWitness(rt::Reactor& reactor, device::Device& device, Uuid store) {
   std::optional<Witness> highest;
-  for (size_t slot = 0; slot < kWitnessOffsets.size(); ++slot) {
-    // A slot that cannot be read counts like a damaged one: the other slot is there for that.
-    const Result<device::AlignedBytes> block = co_await ReadBlock(reactor, device, kWitnessOffsets[slot]);
-    if (!block.ok()) continue;
-    const std::optional<uint64_t> commit = DecodeWitness(block->view(), store);
-    if (commit && (!highest || *commit > highest->commit)) highest = Witness{.commit = *commit, .slot = slot};
+  device::AlignedBytes block(device::kUnit);
+  const MutableByteView bytes = block.writable();
+  for (uint32_t copy = 0; copy < device.copies(); ++copy) {
+    for (size_t slot = 0; slot < kWitnessOffsets.size(); ++slot) {
+      // A slot that cannot be read counts like a damaged one: the other slot is there for that.
+      if (!(co_await device.ReadCopy(reactor, copy, kWitnessOffsets[slot], {&bytes, 1})).ok()) continue;
+      const std::optional<uint64_t> commit = DecodeWitness(block.view(), store);
+      if (commit && (!highest || *commit > highest->commit)) highest = Witness{.commit = *commit, .slot = slot};
+    }
   }
   if (!highest)
     co_return Status::DataLoss(

@@ -65,7 +65,7 @@ rt::Task<Status> WriteSuperblock(rt::Reactor& reactor, device::Device& device, S
 /// own.
 rt::Task<Result<Superblock>> ReadSuperblock(rt::Reactor& reactor, device::Device& device);
 
-/// The higher of the valid slots; DataLoss when neither is valid.
+/// The highest of the valid slots, of all copies; DataLoss when none is valid.
 rt::Task<Result<Witness>> ReadWitness(rt::Reactor& reactor, device::Device& device, Uuid store);
 /// Writes one slot. Not durable before a flush.
 rt::Task<Status> WriteWitness(rt::Reactor& reactor, device::Device& device, Uuid store, Witness witness);

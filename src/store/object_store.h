@@ -276,10 +276,19 @@ struct StoreUsage {
   uint64_t device_flushes = 0;
 };
 
+enum class DeviceState : uint8_t {
+  kOk = 0,
+  kDegraded = 1,    // a mirror with one side left
+  kRebuilding = 2,  // a mirror one side of which is brought up to date
+  kDraining = 3,    // on its way out of the store
+};
+
 struct DeviceSpace {
   std::string name{};  // what an operator calls it: a path
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;
+  DeviceState state = DeviceState::kOk;
+  std::string detail{};  // for people: what is the matter, and what to do; empty while all is well
 };
 
 /// What the metadata takes, and the file system that it is on.

@@ -75,7 +75,7 @@ TEST_F(FullDiskTest, AFullDataDeviceTakesDeletesAndThenPutsThreeTimes) {
       ASSERT_LT(stored, 31) << "3 MiB hold 30 objects of 25 units";
     }
     EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.ToString();
-    EXPECT_NE(refused.message().find("delete objects, or make a larger store and copy"), std::string_view::npos) << refused.ToString();
+    EXPECT_NE(refused.message().find("delete objects, or add a device"), std::string_view::npos) << refused.ToString();
     EXPECT_TRUE(lab_->engine().health().ok()) << "full is not broken";
     EXPECT_TRUE(Put("a small one needs no block", 500).ok());
     CheckAll("full");

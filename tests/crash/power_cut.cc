@@ -67,7 +67,7 @@ class PowerCut {
     const bool whole = last && options_.log_damage != LogDamage::kNone;
     if (!Recover(whole ? device::PowerSwitch::kForever : static_cast<int64_t>(60 + random_.Below(500)))) return;
     if (!Check()) return;
-    RunStream(lab_, oracle_, {.seed = options_.seed * 16 + life, .operations = whole ? 40U : 20U}, report_.violations);
+    RunStream(lab_, oracle_, {.seed = options_.seed * 16 + life, .operations = whole ? 40U : 20U, .moves = options_.moves}, report_.violations);
     if (lab_.powered() && Fine() && random_.Below(4) == 0) RestartInOrder();
   }
 
@@ -80,7 +80,7 @@ class PowerCut {
       return;
     }
     if (Check())
-      RunStream(lab_, oracle_, {.seed = random_.Next64() % 1'000'000, .operations = 10}, report_.violations);
+      RunStream(lab_, oracle_, {.seed = random_.Next64() % 1'000'000, .operations = 10, .moves = options_.moves}, report_.violations);
   }
 
   /// Cuts the power, and opens the store again, with power for so many operations. Sometimes the power goes once more while

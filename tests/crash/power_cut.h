@@ -23,6 +23,7 @@ enum class LogDamage : uint8_t {
 struct PowerCutOptions {
   uint64_t seed = 0;
   size_t devices = 1;
+  bool moves = false;  ///< devices are emptied meanwhile
   Mutant mutant = Mutant::kNone;
   LogDamage log_damage = LogDamage::kNone;
 };

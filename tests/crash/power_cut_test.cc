@@ -55,6 +55,8 @@ TEST(PowerCutTest, OneDevice) { ExpectNone(RunSeeds({.devices = 1}, 1, Scaled(10
 
 TEST(PowerCutTest, TwoDevices) { ExpectNone(RunSeeds({.devices = 2}, 1001, Scaled(100))); }
 
+TEST(PowerCutTest, WhileDevicesAreEmptied) { ExpectNone(RunSeeds({.devices = 2, .moves = true}, 5001, Scaled(60))); }
+
 // Never scaled down: some seeds leave too little of a log to damage.
 constexpr uint64_t kDamageSeeds = 20;
 

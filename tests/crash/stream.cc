@@ -160,6 +160,19 @@ class Writer {
   std::vector<std::string>& violations_;
 };
 
+/// What an operator does who changes his mind: empties one device after the other, and lets it stay.
+rt::Task<void> MoveAround(Lab& lab, uint64_t seed, const bool& over) {
+  base::SeededRandom random(seed);
+  const auto stopped = [&lab, &over] { return over || !lab.powered(); };
+  while (!stopped()) {
+    const auto device = static_cast<uint32_t>(random.Below(lab.disks()));
+    FB_CHECK(lab.engine().SetLeaving(device, true).ok());
+    co_await lab.engine().EmptyDevices(lab.reactor(), stopped, UINT64_MAX);
+    FB_CHECK(lab.engine().SetLeaving(device, false).ok());
+    co_await lab.reactor().Yield();
+  }
+}
+
 }  // namespace
 
 void RunStream(Lab& lab, Oracle& oracle, const StreamOptions& options, std::vector<std::string>& violations) {
@@ -171,7 +184,15 @@ void RunStream(Lab& lab, Oracle& oracle, const StreamOptions& options, std::vect
     writers.push_back(std::make_unique<Writer>(lab, oracle, options.seed, number, violations));
     tasks.push_back(writers.back()->Run(options.operations));
   }
-  lab.reactor().BlockOn(rt::WhenAll(std::move(tasks)));
+  bool over = false;
+  const auto write = [&]() -> rt::Task<void> {
+    co_await rt::WhenAll(std::move(tasks));
+    over = true;
+  };
+  std::vector<rt::Task<void>> all;
+  all.push_back(write());
+  if (options.moves) all.push_back(MoveAround(lab, options.seed, over));
+  lab.reactor().BlockOn(rt::WhenAll(std::move(all)));
 }
 
 }  // namespace forebay::crash

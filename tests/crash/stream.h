@@ -18,6 +18,7 @@ struct StreamOptions {
   uint64_t seed = 0;
   uint32_t writers = 4;
   uint32_t operations = 20;  ///< of each writer
+  bool moves = false;        ///< meanwhile one device after the other is emptied and used again
 };
 
 /// Runs the stream on the open engine. Answers that are wrong while the power is on go to `violations`.

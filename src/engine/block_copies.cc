@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/block_copies.h"
+
+#include <cstring>
+#include <vector>
+
+#include "device/aligned_bytes.h"
+
+namespace forebay::engine {
+
+rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, device::Device& device, uint64_t offset, MutableByteView memory,
+                                  const BlockCheck& is_right) {
+  BlockCopies found;
+  std::vector<uint32_t> wrong;
+  device::AlignedBytes spare(device.copies() == 1 ? 0 : memory.size());
+  for (uint32_t copy = 0; copy < device.copies(); ++copy) {
+    const MutableByteView target = found.right ? spare.writable() : memory;
+    Status read = co_await device.ReadCopy(reactor, copy, offset, {&target, 1});
+    if (read.ok() && is_right(target)) {
+      found.right = true;
+      continue;
+    }
+    if (read.code() == Code::kUnavailable && device.copies() != 1) continue;  // it is not there
+    if (!read.ok()) found.failure = std::move(read);
+    wrong.push_back(copy);
+  }
+  found.wrong = static_cast<uint32_t>(wrong.size());
+  if (!found.right || wrong.empty()) co_return found;
+  const ByteView content = memory;
+  for (const uint32_t copy : wrong) {
+    Status written = co_await device.WriteCopy(reactor, copy, offset, {&content, 1});
+    if (written.ok())
+      ++found.repaired;
+    else
+      found.failure = std::move(written);
+  }
+  co_return found;
+}
+
+}  // namespace forebay::engine
