@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/checksum.h"
 #include "device/aligned_bytes.h"
+#include "engine/block_owners.h"
 #include "engine/loader.h"
 #include "engine/row_frame.h"
 #include "engine/rows.h"
-#include "engine/upload_rows.h"
+#include "engine/scrub_row.h"
 #include "rt/when_all.h"
 
 namespace forebay::engine {
@@ -55,78 +55,14 @@ Status CheckRow(Family family, std::string_view key, std::string_view value) {
   return Unseal({.kind = "metadata", .row_key = key}, value, UINT8_MAX).status();
 }
 
-/// Where byte `at` of an extent is among the pieces of an object, if it is.
-std::optional<uint64_t> OffsetOf(const std::vector<Piece>& pieces, uint64_t extent, uint64_t at) {
-  uint64_t offset = 0;
-  for (const Piece& piece : pieces) {
-    if (piece.extent == extent && at >= piece.offset && at - piece.offset < piece.length)
-      return offset + (at - piece.offset);
-    offset += piece.length;
-  }
-  return std::nullopt;
+/// Who has bytes of a block that is damaged: the first that is found, in words. `go_on` is asked now and then.
+std::string DamageOf(meta::MetaStore& rows, const ExtentRange& block, const std::function<bool()>& go_on) {
+  const Result<std::vector<std::vector<BlockOwner>>> owners = FindOwners(rows, {block}, 1, go_on);
+  if (!owners.ok()) return "content is damaged, of which object was not found out";
+  if (owners->front().empty()) return "content that no object uses is damaged";
+  const BlockOwner& owner = owners->front().front();
+  return fmt::format("{} is damaged at offset {}", owner.name, owner.offset);
 }
-
-/// Who has bytes of a block that is damaged: the first that is found, in words. Looks through all objects.
-class BlockOwner {
- public:
-  BlockOwner(meta::MetaStore& rows, uint64_t extent, uint64_t begin, uint64_t end)
-      : rows_(rows.TakeSnapshot()), extent_(extent), begin_(begin), end_(end) {}
-
-  /// `go_on` is asked now and then.
-  std::string Find(const std::function<bool()>& go_on) {
-    constexpr uint64_t kAskAfter = 1024;  // objects
-    uint64_t looked_at = 0;
-    const std::unique_ptr<meta::Scan> objects = rows_->NewScan(Family::kObjects, {});
-    for (objects->Seek({}); objects->Valid(); objects->Next()) {
-      if (++looked_at % kAskAfter == 0 && !go_on()) return "content is damaged, of which object was not found out";
-      const Result<ObjectKey> key = DecodeObjectKey(objects->key());
-      const Result<NewestVersion> version = DecodeVersion(objects->key(), objects->value());
-      if (!key.ok() || !version.ok() || version->record.delete_marker) continue;
-      const Result<std::vector<Piece>> pieces = PiecesOf(*version);
-      if (!pieces.ok()) continue;
-      if (const std::optional<uint64_t> offset = FirstOffset(*pieces))
-        return fmt::format("object `{}/{}` (version {}) is damaged at offset {}", BucketName(key->bucket),
-                           key->key, key->version, *offset);
-    }
-    const std::unique_ptr<meta::Scan> parts = rows_->NewScan(Family::kSystem, PrefixEnd(kPartPrefix));
-    for (parts->Seek(kPartPrefix); parts->Valid(); parts->Next()) {
-      const Result<PartKey> key = DecodePartKey(parts->key());
-      const Result<PartRecord> part = DecodePart(parts->key(), parts->value());
-      if (!key.ok() || !part.ok()) continue;
-      if (const std::optional<uint64_t> offset = FirstOffset(part->pieces))
-        return fmt::format("part {} of upload {:x} is damaged at offset {}", key->number, key->upload,
-                           *offset);
-    }
-    return "content that no object uses is damaged";
-  }
-
- private:
-  Result<std::vector<Piece>> PiecesOf(const NewestVersion& version) {
-    if (version.record.storage != Storage::kSegmented) return version.record.pieces;
-    return LoadSegments(*rows_, version, 0, SegmentCount(version.record.size_bytes) - 1);
-  }
-  /// The block's first byte that the pieces have; an object may have only the end of the block.
-  std::optional<uint64_t> FirstOffset(const std::vector<Piece>& pieces) const {
-    for (const Piece& piece : pieces) {
-      if (piece.extent != extent_ || piece.offset >= end_ || piece.offset + piece.length <= begin_) continue;
-      return OffsetOf(pieces, extent_, std::max(begin_, piece.offset));
-    }
-    return std::nullopt;
-  }
-  std::string BucketName(uint64_t id) {
-    const std::unique_ptr<meta::Scan> buckets = rows_->NewScan(Family::kBuckets, {});
-    for (buckets->Seek({}); buckets->Valid(); buckets->Next()) {
-      const Result<BucketRecord> bucket = DecodeBucket(buckets->key(), buckets->value());
-      if (bucket.ok() && bucket->id == id) return std::string(buckets->key());
-    }
-    return fmt::format("(bucket {})", id);
-  }
-
-  const std::unique_ptr<meta::Snapshot> rows_;
-  const uint64_t extent_;
-  const uint64_t begin_;  // of the block, in the extent
-  const uint64_t end_;
-};
 
 }  // namespace
 
@@ -164,7 +100,7 @@ rt::Task<Status> StoreCopier::CopyRows(meta::Snapshot& moment, meta::MetaStore& 
       size_t bytes = 0;
       for (; scan->Valid() && bytes < kBatchOfRowsBytes; scan->Next()) {
         const std::string_view key = scan->key();
-        if (family == Family::kSystem && key == meta::kCommitKey) continue;  // the target has its own
+        if (family == Family::kSystem && (key == meta::kCommitKey || key == kScrubKey)) continue;  // the target's own
         FB_CO_TRY(CheckRow(family, key, scan->value()));
         const bool identity = family == Family::kSystem && key == kIdentityKey;
         rows.push_back(
@@ -234,9 +170,11 @@ rt::Task<Status> StoreCopier::CopyChunks(std::vector<Chunk>& chunks, meta::MetaS
     const Chunk& chunk = chunks[i];
     if (chunk.damaged_block) {
       const uint64_t begin = chunk.begin + *chunk.damaged_block * chunk.block_bytes;
-      BlockOwner owner(rows, chunk.extent, begin,
-                       std::min(begin + chunk.block_bytes, chunk.begin + chunk.length));
-      co_return Status::DataLoss("{}: {}", owner.Find([this] { return Watch().ok(); }), outcomes[i].message());
+      const ExtentRange block{.extent = chunk.extent,
+                              .begin = begin,
+                              .end = std::min(begin + chunk.block_bytes, chunk.begin + chunk.length)};
+      co_return Status::DataLoss("{}: {}", DamageOf(rows, block, [this] { return Watch().ok(); }),
+                                 outcomes[i].message());
     }
     FB_CO_TRY(outcomes[i]);
     bytes += chunk.length;

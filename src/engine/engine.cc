@@ -13,6 +13,7 @@
 #include "engine/overwrite.h"
 #include "engine/reader.h"
 #include "engine/publish.h"
+#include "engine/scrub.h"
 #include "engine/transactions.h"
 #include "engine/upload_transactions.h"
 #include "engine/writer.h"
@@ -195,6 +196,19 @@ rt::Task<void> Engine::Drain(rt::Reactor& reactor) { co_await core_->gates.Close
 CopySource Engine::OpenForCopy() {
   EpochSet::Guard guard = core_->epochs.Enter();  // before the snapshot: what that knows stays where it is
   return {.devices = *devices_, .guard = std::move(guard), .moment = core_->meta->TakeSnapshot()};
+}
+
+ScrubSource Engine::OpenForScrub() {
+  Core& core = *core_;
+  return {.devices = *devices_,
+          .epochs = core.epochs,
+          .meta = *core.meta,
+          .clock = core.clock,
+          .log = core.log,
+          .used_bytes = [&core] { return core.allocator.capacity_bytes() - core.allocator.free_bytes(); },
+          .count_damage = [&core](uint64_t blocks) {
+            core.damaged_blocks.fetch_add(blocks, std::memory_order_relaxed);
+          }};
 }
 
 Result<uint64_t> Engine::FindBucket(const store::Context& context, const std::string& name) const {

@@ -22,6 +22,7 @@
 namespace forebay::engine {
 
 struct CopySource;
+struct ScrubSource;
 
 /// Opens the metadata; `witness` is the highest acknowledged commit that the devices know of, `hooks` is
 /// borrowed for the life of the store.
@@ -168,6 +169,8 @@ class Engine final : public store::ObjectStore {
   /// The store as of now, for a copy of it (copy.h). Keep it no longer than the copy takes: space that is freed meanwhile
   /// comes back when it goes.
   CopySource OpenForCopy();
+  /// What a scrub (scrub.h) borrows; it ends before the engine goes.
+  ScrubSource OpenForScrub();
 
   Uuid id() const { return core_->store; }
   base::Arena& arena() { return core_->memory.arena(); }
