@@ -45,6 +45,7 @@ void AddKeyCommands(CLI::App& root, Invocation& invocation);        // key creat
 void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate
 void AddBenchCommands(CLI::App& root, Invocation& invocation);      // bench get, put
 void AddBackupCommands(CLI::App& root, Invocation& invocation);     // backup, restore
+void AddScrubCommands(CLI::App& root, Invocation& invocation);      // scrub start, status, stop
 void AddStoreCommands(CLI::App& root, Invocation& invocation);      // fsck, version
 void AddDeviceCommands(CLI::App& root, Invocation& invocation);     // device
 void AddDfCommand(CLI::App& root, Invocation& invocation);

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   app::AddDfCommand(root, invocation);
   app::AddDeviceCommands(root, invocation);
   app::AddBackupCommands(root, invocation);
+  app::AddScrubCommands(root, invocation);
   app::AddStoreCommands(root, invocation);
   app::AddBenchCommands(root, invocation);
   app::AddCertsCommands(root, invocation);

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "app/duration.h"
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
@@ -30,6 +31,8 @@ struct ServeArguments {
   std::string size;
   std::string memory = "256MiB";
   std::string lend;
+  std::string scrub_every;
+  std::string scrub_rate;
   std::string log_level = "info";
   bool no_profile = false;
 };
@@ -102,6 +105,19 @@ void PrintReady(const Server& server, bool json) {
   std::fflush(stdout);
 }
 
+Status ReadScrubSchedule(ServeArguments& arguments) {
+  constexpr std::chrono::hours kMost(24 * 360);
+  ScrubSchedule& schedule = arguments.options.scrub;
+  if (!arguments.scrub_rate.empty() && !base::ParseSize(arguments.scrub_rate, &schedule.bytes_per_second))
+    return Status::InvalidArgument("--scrub-rate takes bytes a second, for example 100MiB; 0: no limit");
+  if (arguments.scrub_every.empty()) return {};
+  const std::optional<std::chrono::milliseconds> every = ParseDuration(arguments.scrub_every);
+  if (!every || *every > kMost)
+    return Status::InvalidArgument("--scrub-every takes a number and a unit, for example 30d, and at most 360d");
+  schedule.every = *every;
+  return {};
+}
+
 int RunServe(ServeArguments arguments, const Invocation& invocation) {
   if (!arguments.size.empty() && !base::ParseSize(arguments.size, &arguments.options.size_bytes))
     return RefuseUsage("--size takes a number of bytes, or one with K, M, G or T, for example 200GiB");
@@ -109,6 +125,7 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
     return RefuseUsage("--memory takes a number of bytes, or one with K, M or G, for example 1GiB");
   if (!arguments.lend.empty() && !base::ParseSize(arguments.lend, &arguments.options.lend_bytes.emplace()))
     return RefuseUsage("--lend takes a number of bytes, or one with K, M or G, for example 64MiB");
+  if (const Status valid = ReadScrubSchedule(arguments); !valid.ok()) return RefuseUsage(valid.message());
   const auto level = LogLevels().find(arguments.log_level);
   if (level == LogLevels().end()) return RefuseUsage("--log-level is debug, info, warning or error");
 
@@ -171,6 +188,11 @@ void AddServeCommand(CLI::App& root, Invocation& invocation) {
       "same order, or for DIR/data0");
   command->add_option("--backup-directory", serve->options.backup_directory,
                       "Directory in which `forebay backup` may make new ones (default: no backups of a running server)");
+  command->add_option("--scrub-every", serve->scrub_every,
+                      "Begin to read and verify all content when the last time is so long ago, for example 30d "
+                      "(default: only by `forebay scrub start`)");
+  command->add_option("--scrub-rate", serve->scrub_rate,
+                      "At most so many bytes a second of these scrubs (default 50MiB; 0: no limit)");
   command->add_option("--memory", serve->memory,
                       "Memory for payload in flight and the memory tier (default 256MiB)");
   command->add_option("--lend", serve->lend,

@@ -12,6 +12,7 @@
 #include "app/backups.h"
 #include "app/store_devices.h"
 #include "app/listen_rules.h"
+#include "app/scrubs.h"
 #include "app/version.h"
 #include "auth/audit.h"
 #include "auth/credentials.h"
@@ -160,6 +161,7 @@ struct Server::Parts {
   std::unique_ptr<engine::StoreDirectory> store;
   std::unique_ptr<Backups> backups;
   std::unique_ptr<StoreDevices> devices;
+  std::unique_ptr<Scrubs> scrubs;
   std::unique_ptr<auth::ReloadedTls> tls;  // null without
   std::unique_ptr<fabric::Movers> movers;
   std::vector<control::DataEndpoint> data_endpoints;
@@ -180,6 +182,7 @@ struct Server::Parts {
 
   Status OpenStore();
   Status StartBackups();
+  Status StartScrubs();
   Result<std::vector<native::ListenOn>> ChooseWays();
   void RegisterArena(const std::vector<native::ListenOn>& ways);
   std::string AddressFor(const fabric::Fabric& fabric, const std::string& tcp,
@@ -251,6 +254,11 @@ Status Server::Parts::StartBackups() {
       *store, engine::StoreDirectory::Environment{.arena = *arena, .clock = clock, .random = random, .log = log},
       std::move(target));
   devices = std::make_unique<StoreDevices>(*store, log);
+  return {};
+}
+
+Status Server::Parts::StartScrubs() {
+  FB_ASSIGN(scrubs, Scrubs::Open(store->engine(), clock, log, options.scrub));
   return {};
 }
 
@@ -392,13 +400,15 @@ Status Server::Parts::StartControl() {
                                                                        return TrafficOf(*data, here);
                                                                      },
                                                                      .backups = backups.get(),
-                                                                     .devices = devices.get()}));
+                                                                     .devices = devices.get(),
+                                                                     .scrubs = scrubs.get()}));
   return {};
 }
 
 void Server::Parts::Stop(base::Duration grace) {
   if (control != nullptr) control->Shutdown(grace);
   if (backups != nullptr) backups->Stop();
+  if (scrubs != nullptr) scrubs->Close();
   if (data != nullptr) rt::RunOn(home(), [this, grace] { return data->Stop(grace); });
   if (store != nullptr) {
     for (const auto& thread : reactors)
@@ -416,6 +426,7 @@ void Server::Parts::Stop(base::Duration grace) {
   backups.reset();
   devices.reset();
   store.reset();
+  scrubs.reset();  // the store's threads answered to its ring
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);
   movers.reset();  // before the reactors, to which its threads post
@@ -455,6 +466,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServeOptions options, const base::
   FB_TRY(parts.StartReactors());
   FB_TRY(parts.OpenStore());
   FB_TRY(parts.StartBackups());
+  FB_TRY(parts.StartScrubs());
   FB_TRY(parts.StartAuth());
   FB_TRY(parts.StartData());
   FB_TRY(parts.StartControl());

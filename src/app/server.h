@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "app/scrub_schedule.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -28,6 +29,7 @@ struct ServeOptions {
   bool allow_plaintext_control = false;  // the control address too
   uint64_t size_bytes = 0;           // of a data file that is made; 0: chosen from the free space
   std::string backup_directory;      // where backups may go; empty: none are made
+  ScrubSchedule scrub;
   std::vector<std::string> devices;  // instead of a data file, when the store is made
   std::vector<std::string> mirrors;  // none, or the other side of each of them
   uint64_t memory_bytes = 256ULL << 20;

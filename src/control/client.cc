@@ -523,6 +523,25 @@ Result<BackupState> ControlClient::GetBackup(uint64_t id, base::Duration timeout
                      .total_bytes = response.total_bytes()};
 }
 
+Status ControlClient::StartScrub(uint64_t bytes_per_second, bool anew, base::Duration timeout) {
+  pb::StartScrubRequest request;
+  request.set_bytes_per_s(bytes_per_second);
+  request.set_anew(anew);
+  pb::StartScrubResponse response;
+  return impl_->Call("Admin/StartScrub", impl_->admin, &pb::Admin::Stub::StartScrub, request, &response, timeout);
+}
+
+Result<ScrubReport> ControlClient::GetScrub(base::Duration timeout) {
+  pb::GetScrubResponse response;
+  FB_TRY(impl_->Call("Admin/GetScrub", impl_->admin, &pb::Admin::Stub::GetScrub, {}, &response, timeout));
+  return FromMessage(response);
+}
+
+Status ControlClient::StopScrub(base::Duration timeout) {
+  pb::StopScrubResponse response;
+  return impl_->Call("Admin/StopScrub", impl_->admin, &pb::Admin::Stub::StopScrub, {}, &response, timeout);
+}
+
 Result<auth::Capability> ControlClient::IssueCapability(const IssueTerms& terms, base::Duration timeout) {
   pb::IssueCapabilityRequest request;
   request.set_holder_key(terms.holder.data(), terms.holder.size());

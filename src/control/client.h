@@ -22,6 +22,7 @@
 #include "control/backups.h"
 #include "control/capability_authority.h"
 #include "control/data_plane.h"
+#include "control/scrubs.h"
 #include "control/tenant_registry.h"
 #include "store/object_store.h"
 
@@ -169,6 +170,12 @@ class ControlClient {
   Result<uint64_t> StartBackup(const std::string& directory, uint64_t bytes_per_second, base::Duration timeout = {});
   /// How far it is, or what it failed with. Ask again and again: one that nobody asks for is given up.
   Result<BackupState> GetBackup(uint64_t id, base::Duration timeout = {});
+
+  /// Goes on with a scrub that was stopped, or begins one; `anew`: begins one in any case. 0 bytes: no limit.
+  Status StartScrub(uint64_t bytes_per_second, bool anew, base::Duration timeout = {});
+  /// Of the scrub in progress, or the last one.
+  Result<ScrubReport> GetScrub(base::Duration timeout = {});
+  Status StopScrub(base::Duration timeout = {});
 
  private:
   class Impl;

@@ -84,6 +84,48 @@ class ProbeDevices final : public StoreDevices {
   std::string last_ FB_GUARDED_BY(mutex_);
 };
 
+/// The same of scrubs.
+class ProbeScrubs final : public Scrubs {
+ public:
+  static ScrubReport Report() {
+    return {.phase = ScrubPhase::kStopped,
+            .started = base::WallTime(std::chrono::seconds(1'700'000'000)),
+            .bytes_per_second = 1,
+            .total_bytes = 2,
+            .passed_bytes = 3,
+            .verified_bytes = 4,
+            .damaged_blocks = 5,
+            .repaired_blocks = 6,
+            .damaged_rows = 7,
+            .reason = "a reason",
+            .damage = {{.device = "disk0",
+                        .unit = 8,
+                        .extent = 9,
+                        .unreadable = true,
+                        .owners = {{.name = "object `b/k` (version 1)", .offset = 10}}}}};
+  }
+
+  Status Start(uint64_t bytes_per_second, bool anew) override {
+    return Note(fmt::format("start at {}{}", bytes_per_second, anew ? ", anew" : ""));
+  }
+  Result<ScrubReport> Get() override { return Report(); }
+  Status Stop() override { return Note("stop"); }
+  std::string last() {
+    base::MutexLock lock(mutex_);
+    return last_;
+  }
+
+ private:
+  Status Note(std::string what) {
+    base::MutexLock lock(mutex_);
+    last_ = std::move(what);
+    return {};
+  }
+
+  base::Mutex mutex_;
+  std::string last_ FB_GUARDED_BY(mutex_);
+};
+
 class ControlTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -126,7 +168,8 @@ class ControlTest : public ::testing::Test {
                                                      .log = *log_,
                                                      .traffic = [this](rt::Reactor&) { return Traffic(); },
                                                      .backups = backups_,
-                                                     .devices = devices_});
+                                                     .devices = devices_,
+                                                     .scrubs = scrubs_});
   }
   void Start(ControlServerOptions options) {
     client_.reset();
@@ -202,6 +245,8 @@ class ControlTest : public ::testing::Test {
   Backups* backups_ = &probe_backups_;  // of servers that are started from now on
   ProbeDevices probe_devices_;
   StoreDevices* devices_ = &probe_devices_;  // likewise
+  ProbeScrubs probe_scrubs_;
+  Scrubs* scrubs_ = &probe_scrubs_;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<ControlClient> client_;
   const std::vector<FabricTraffic> traffic_ = {{.fabric = "tcp",

@@ -252,6 +252,55 @@ AccessKey FromMessage(const pb::AccessKey& message) {
           .created = FromUnixMs(message.created_unix_ms())};
 }
 
+void ToMessage(const ScrubReport& report, pb::GetScrubResponse* message) {
+  message->set_phase(static_cast<pb::ScrubPhase>(report.phase));
+  message->set_started_unix_ms(UnixMs(report.started));
+  message->set_ended_unix_ms(UnixMs(report.ended));
+  message->set_bytes_per_s(report.bytes_per_second);
+  message->set_total_bytes(report.total_bytes);
+  message->set_passed_bytes(report.passed_bytes);
+  message->set_verified_bytes(report.verified_bytes);
+  message->set_damaged_blocks(report.damaged_blocks);
+  message->set_repaired_blocks(report.repaired_blocks);
+  message->set_damaged_rows(report.damaged_rows);
+  message->set_reason(report.reason);
+  for (const ScrubDamage& damage : report.damage) {
+    pb::ScrubDamage& told = *message->add_damage();
+    told.set_device(damage.device);
+    told.set_unit(damage.unit);
+    told.set_extent(damage.extent);
+    told.set_unreadable(damage.unreadable);
+    for (const ScrubOwner& owner : damage.owners) {
+      pb::ScrubOwner& named = *told.add_owners();
+      named.set_name(owner.name);
+      named.set_offset(owner.offset);
+    }
+  }
+}
+
+ScrubReport FromMessage(const pb::GetScrubResponse& message) {
+  ScrubReport report{.phase = static_cast<ScrubPhase>(message.phase()),
+                     .started = FromUnixMs(message.started_unix_ms()),
+                     .ended = FromUnixMs(message.ended_unix_ms()),
+                     .bytes_per_second = message.bytes_per_s(),
+                     .total_bytes = message.total_bytes(),
+                     .passed_bytes = message.passed_bytes(),
+                     .verified_bytes = message.verified_bytes(),
+                     .damaged_blocks = message.damaged_blocks(),
+                     .repaired_blocks = message.repaired_blocks(),
+                     .damaged_rows = message.damaged_rows(),
+                     .reason = message.reason()};
+  for (const pb::ScrubDamage& told : message.damage()) {
+    ScrubDamage& damage = report.damage.emplace_back(ScrubDamage{.device = told.device(),
+                                                                 .unit = told.unit(),
+                                                                 .extent = told.extent(),
+                                                                 .unreadable = told.unreadable()});
+    for (const pb::ScrubOwner& owner : told.owners())
+      damage.owners.push_back({.name = owner.name(), .offset = owner.offset()});
+  }
+  return report;
+}
+
 Result<store::Condition> ConditionFrom(const std::string& if_match, bool if_absent) {
   if (!if_match.empty() && if_absent)
     return Status::InvalidArgument("an object cannot be absent and have the ETag `{}`: ask for one of them", if_match);

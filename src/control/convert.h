@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "control/access_keys.h"
 #include "control/data_plane.h"
+#include "control/scrubs.h"
 #include "control/tenant_registry.h"
 #include "store/object_store.h"
 #include "wire/control.pb.h"
@@ -37,6 +38,9 @@ FabricTraffic FromMessage(const pb::FabricTraffic& message);
 /// But for why the store is read-only, which is not the space's.
 void ToMessage(const store::StoreSpace& space, pb::SpaceResponse* message);
 store::StoreSpace FromMessage(const pb::SpaceResponse& message);
+
+void ToMessage(const ScrubReport& report, pb::GetScrubResponse* message);
+ScrubReport FromMessage(const pb::GetScrubResponse& message);
 
 void ToMessage(const auth::RateGrant& rates, pb::RateGrant* message);
 auth::RateGrant FromMessage(const pb::RateGrant& message);

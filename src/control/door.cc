@@ -15,7 +15,7 @@ namespace forebay::control {
 namespace {
 
 /// Need the right of an administrator, and are no acts.
-constexpr std::string_view kQuestions[] = {"/forebay.control.v1.Admin/GetBackup", "/forebay.control.v1.Admin/Space",
+constexpr std::string_view kQuestions[] = {"/forebay.control.v1.Admin/GetBackup", "/forebay.control.v1.Admin/GetScrub", "/forebay.control.v1.Admin/Space",
                                            "/forebay.control.v1.Admin/Stats"};
 
 /// What the audit tells of when it is done.

@@ -63,7 +63,8 @@ class ControlServer::Impl {
       : options_(std::move(options)),
         services_(
             options_, parts.store, parts.sessions, parts.capabilities, parts.tenants, parts.keys, parts.clock, parts.random,
-            [this] { return door_.calls_in_progress(); }, std::move(parts.traffic), parts.backups, parts.devices),
+            [this] { return door_.calls_in_progress(); }, std::move(parts.traffic), parts.backups, parts.devices,
+            parts.scrubs),
         capability_services_(parts.capabilities, parts.tenants, parts.store),
         door_(AllMethods(), parts.authenticator, parts.rates, parts.reactors, parts.clock, parts.audit,
               [&capabilities = parts.capabilities](const auth::Grant& grant) { return capabilities.CheckGrant(grant); },

@@ -24,6 +24,7 @@
 #include "control/store_devices.h"
 #include "control/capability_authority.h"
 #include "control/data_plane.h"
+#include "control/scrubs.h"
 #include "control/tenant_registry.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
@@ -75,6 +76,7 @@ class ControlServer {
     std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)> traffic = nullptr;
     Backups* backups = nullptr;       ///< null: of this store none are made
     StoreDevices* devices = nullptr;  ///< null: the store has none of its own
+    Scrubs* scrubs = nullptr;         ///< null: this store does not scrub itself
   };
 
   /// Listens and serves. InvalidArgument for an address beyond loopback without TLS or none at all;

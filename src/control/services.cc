@@ -33,7 +33,7 @@ Services::Services(const ControlServerOptions& options, store::ObjectStore& stor
                    auth::SessionTable& sessions, CapabilityAuthority& authority, TenantRegistry& tenants,
                    AccessKeys& keys, const base::Clock& clock, base::Random& random,
                    std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups,
-                   StoreDevices* devices)
+                   StoreDevices* devices, Scrubs* scrubs)
     : options_(options),
       store_(store),
       tenants_(tenants),
@@ -46,7 +46,8 @@ Services::Services(const ControlServerOptions& options, store::ObjectStore& stor
       calls_in_progress_(std::move(calls_in_progress)),
       traffic_(std::move(traffic)),
       backups_(backups),
-      devices_(devices) {}
+      devices_(devices),
+      scrubs_(scrubs) {}
 
 MethodTable Services::Methods() {
   MethodTable table;
@@ -76,6 +77,9 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Admin/AddDevice", &Services::AddDevice);
   add("/forebay.control.v1.Admin/DrainDevice", &Services::DrainDevice);
   add("/forebay.control.v1.Admin/RemoveDevice", &Services::RemoveDevice);
+  add("/forebay.control.v1.Admin/StartScrub", &Services::StartScrub);
+  add("/forebay.control.v1.Admin/GetScrub", &Services::GetScrub);
+  add("/forebay.control.v1.Admin/StopScrub", &Services::StopScrub);
   tenant_services_.AddTo(&table);
   return table;
 }
@@ -339,6 +343,30 @@ rt::Task<Status> Services::ReplaceDevice(const Caller&, store::Context& context,
                                          const pb::ReplaceDeviceRequest& request, pb::ReplaceDeviceResponse&) {
   if (devices_ == nullptr) co_return NoDevices();
   co_return co_await devices_->Replace(context.reactor, request.lost(), request.replacement());
+}
+
+namespace {
+Status NoScrubs() { return Status::Unimplemented("this server's store does not scrub itself"); }
+}  // namespace
+
+rt::Task<Status> Services::StartScrub(const Caller&, store::Context&, const pb::StartScrubRequest& request,
+                                      pb::StartScrubResponse&) {
+  if (scrubs_ == nullptr) co_return NoScrubs();
+  co_return scrubs_->Start(request.bytes_per_s(), request.anew());
+}
+
+rt::Task<Status> Services::GetScrub(const Caller&, store::Context&, const pb::GetScrubRequest&,
+                                    pb::GetScrubResponse& response) {
+  if (scrubs_ == nullptr) co_return NoScrubs();
+  FB_CO_ASSIGN(const ScrubReport report, scrubs_->Get());
+  ToMessage(report, &response);
+  co_return Status();
+}
+
+rt::Task<Status> Services::StopScrub(const Caller&, store::Context&, const pb::StopScrubRequest&,
+                                     pb::StopScrubResponse&) {
+  if (scrubs_ == nullptr) co_return NoScrubs();
+  co_return scrubs_->Stop();
 }
 
 }  // namespace forebay::control

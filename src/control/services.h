@@ -12,6 +12,7 @@
 #include "control/store_devices.h"
 #include "control/capability_authority.h"
 #include "control/method.h"
+#include "control/scrubs.h"
 #include "control/server.h"
 #include "control/tenant_services.h"
 #include "wire/control.pb.h"
@@ -25,11 +26,11 @@ class Services {
   using Traffic = std::function<rt::Task<std::vector<FabricTraffic>>(rt::Reactor& here)>;
 
   /// Everything is borrowed for the life of the services; `calls_in_progress` and `traffic`, which may be
-  /// null, are asked by Stats. `backups` and `devices` may be null.
+  /// null, are asked by Stats. `backups`, `devices` and `scrubs` may be null.
   Services(const ControlServerOptions& options, store::ObjectStore& store, auth::SessionTable& sessions,
            CapabilityAuthority& authority, TenantRegistry& tenants, AccessKeys& keys, const base::Clock& clock,
            base::Random& random, std::function<size_t()> calls_in_progress, Traffic traffic, Backups* backups,
-           StoreDevices* devices);
+           StoreDevices* devices, Scrubs* scrubs);
 
   /// The methods, which borrow the services.
   MethodTable Methods();
@@ -82,6 +83,12 @@ class Services {
                                pb::DrainDeviceResponse& response);
   rt::Task<Status> RemoveDevice(const Caller& caller, store::Context& context, const pb::RemoveDeviceRequest& request,
                                 pb::RemoveDeviceResponse& response);
+  rt::Task<Status> StartScrub(const Caller& caller, store::Context& context, const pb::StartScrubRequest& request,
+                              pb::StartScrubResponse& response);
+  rt::Task<Status> GetScrub(const Caller& caller, store::Context& context, const pb::GetScrubRequest& request,
+                            pb::GetScrubResponse& response);
+  rt::Task<Status> StopScrub(const Caller& caller, store::Context& context, const pb::StopScrubRequest& request,
+                             pb::StopScrubResponse& response);
 
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
@@ -96,6 +103,7 @@ class Services {
   const Traffic traffic_;
   Backups* const backups_;       // null: none are made
   StoreDevices* const devices_;  // null: it has none of its own
+  Scrubs* const scrubs_;         // null: there are none
 };
 
 }  // namespace forebay::control

@@ -284,6 +284,25 @@ TEST_F(ServicesTest, AStoreThatMakesNoBackupsSaysSo) {
   }
 }
 
+TEST_F(ServicesTest, AScrubIsBegunAskedForAndStopped) {
+  EXPECT_TRUE(client_->StartScrub(1000, false).ok());
+  EXPECT_EQ(probe_scrubs_.last(), "start at 1000");
+  EXPECT_TRUE(client_->StartScrub(0, true).ok());
+  EXPECT_EQ(probe_scrubs_.last(), "start at 0, anew");
+  const Result<ScrubReport> report = client_->GetScrub();
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_EQ(*report, ProbeScrubs::Report());
+  EXPECT_TRUE(client_->StopScrub().ok());
+  EXPECT_EQ(probe_scrubs_.last(), "stop");
+}
+
+TEST_F(ServicesTest, AStoreThatDoesNotScrubItselfSaysSo) {
+  scrubs_ = nullptr;
+  Start({.listen = "127.0.0.1:0"});
+  for (const Status& status : {client_->StartScrub(0, false), client_->GetScrub().status(), client_->StopScrub()})
+    EXPECT_EQ(status.code(), Code::kUnimplemented) << status.ToString();
+}
+
 TEST_F(ServicesTest, BrokenFieldsAreRefused) {
   const std::string create = "/forebay.control.v1.Buckets/Create";
   const std::string name(

@@ -56,6 +56,9 @@ inline auth::Target TargetOf(const ReplaceDeviceRequest&) { return {}; }
 inline auth::Target TargetOf(const AddDeviceRequest&) { return {}; }
 inline auth::Target TargetOf(const DrainDeviceRequest&) { return {}; }
 inline auth::Target TargetOf(const RemoveDeviceRequest&) { return {}; }
+inline auth::Target TargetOf(const StartScrubRequest&) { return {}; }
+inline auth::Target TargetOf(const GetScrubRequest&) { return {}; }
+inline auth::Target TargetOf(const StopScrubRequest&) { return {}; }
 
 inline auth::Target TargetOf(const CreateBucketRequest& request) { return {request.name(), {}}; }
 inline auth::Target TargetOf(const DeleteBucketRequest& request) { return {request.name(), {}}; }
