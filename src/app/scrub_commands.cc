@@ -48,7 +48,9 @@ std::string_view PhaseName(control::ScrubPhase phase) {
 /// Of a block, without whose it is.
 std::string DamageText(const control::ScrubDamage& damage) {
   return fmt::format("unit {} of {} (extent {}) {}", damage.unit, damage.device, damage.extent,
-                     damage.unreadable ? "cannot be read" : "does not match its checksum");
+                     damage.repaired     ? "was wrong on one side, and was written again"
+                     : damage.unreadable ? "cannot be read"
+                                         : "does not match its checksum");
 }
 
 std::string TimeText(base::WallTime time) {
@@ -70,7 +72,7 @@ void PrintJson(const control::ScrubReport& report) {
                              {"reason", report.reason}}));
   for (const control::ScrubDamage& damage : report.damage) {
     const auto print = [&damage](const control::ScrubOwner& owner) {
-      fmt::print("{}\n", ToJson({{"damaged", owner.name},
+      fmt::print("{}\n", ToJson({{damage.repaired ? "repaired" : "damaged", owner.name},
                                  {"offset", owner.offset},
                                  {"device", damage.device},
                                  {"unit", damage.unit},
@@ -100,12 +102,13 @@ void PrintText(const control::ScrubReport& report) {
   const bool finished = report.phase == control::ScrubPhase::kFinished;
   for (const control::ScrubDamage& damage : report.damage) {
     for (const control::ScrubOwner& owner : damage.owners)
-      fmt::print("  {} is damaged at offset {}: {}\n", owner.name, owner.offset, DamageText(damage));
+      fmt::print("  {} {} at offset {}: {}\n", owner.name, damage.repaired ? "was repaired" : "is damaged", owner.offset,
+                 DamageText(damage));
     if (damage.owners.empty())
       fmt::print("  {}: {}\n", DamageText(damage),
                  finished ? "no object uses it any more" : "whose it is, is looked up at the end");
   }
-  if (report.damaged_blocks > report.damage.size() + report.repaired_blocks)
+  if (report.damaged_blocks + report.repaired_blocks > report.damage.size())
     fmt::print("  and more; forebay fsck --data, with the server stopped, names all\n");
 }
 

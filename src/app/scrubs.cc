@@ -29,7 +29,8 @@ control::ScrubDamage DamageOf(const engine::DamagedBlock& block, const engine::D
   control::ScrubDamage damage{.device = block.device < devices.size() ? devices.at(block.device).name() : std::string(),
                               .unit = block.unit,
                               .extent = block.extent,
-                              .unreadable = block.unreadable};
+                              .unreadable = block.unreadable,
+                              .repaired = block.repaired};
   for (const engine::BlockOwner& owner : block.owners)
     damage.owners.push_back({.name = owner.name, .offset = owner.offset});
   return damage;

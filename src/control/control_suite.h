@@ -102,6 +102,7 @@ class ProbeScrubs final : public Scrubs {
                         .unit = 8,
                         .extent = 9,
                         .unreadable = true,
+                        .repaired = true,
                         .owners = {{.name = "object `b/k` (version 1)", .offset = 10}}}}};
   }
 

@@ -270,6 +270,7 @@ void ToMessage(const ScrubReport& report, pb::GetScrubResponse* message) {
     told.set_unit(damage.unit);
     told.set_extent(damage.extent);
     told.set_unreadable(damage.unreadable);
+    told.set_repaired(damage.repaired);
     for (const ScrubOwner& owner : damage.owners) {
       pb::ScrubOwner& named = *told.add_owners();
       named.set_name(owner.name);
@@ -294,7 +295,8 @@ ScrubReport FromMessage(const pb::GetScrubResponse& message) {
     ScrubDamage& damage = report.damage.emplace_back(ScrubDamage{.device = told.device(),
                                                                  .unit = told.unit(),
                                                                  .extent = told.extent(),
-                                                                 .unreadable = told.unreadable()});
+                                                                 .unreadable = told.unreadable(),
+                                                                 .repaired = told.repaired()});
     for (const pb::ScrubOwner& owner : told.owners())
       damage.owners.push_back({.name = owner.name(), .offset = owner.offset()});
   }

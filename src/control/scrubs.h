@@ -25,6 +25,7 @@ struct ScrubDamage {
   uint64_t unit = 0;  // of 4096 bytes
   uint64_t extent = 0;
   bool unreadable = false;           // the device gave an error; else the content is not what was written
+  bool repaired = false;             // it was wrong on one side of a mirror, and was written again from the other
   std::vector<ScrubOwner> owners{};  // none: nobody's any more, or not looked for yet
   friend bool operator==(const ScrubDamage&, const ScrubDamage&) = default;
 };
@@ -42,7 +43,7 @@ struct ScrubReport {
   uint64_t repaired_blocks = 0;
   uint64_t damaged_rows = 0;  // of the metadata
   std::string reason{};       // why it failed
-  std::vector<ScrubDamage> damage{};  // the first of the damaged blocks
+  std::vector<ScrubDamage> damage{};  // the first of the damaged and repaired blocks
   friend bool operator==(const ScrubReport&, const ScrubReport&) = default;
 };
 

@@ -2,9 +2,9 @@
 #include "engine/block_check.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/checksum.h"
+#include "engine/block_copies.h"
 
 namespace forebay::engine {
 namespace {
@@ -16,17 +16,6 @@ uint64_t BlockLength(const BlockRun& run, size_t block) {
 
 bool Matches(const BlockRun& run, size_t block, ByteView memory) {
   return base::Crc32c(memory.subspan(block * run.block_bytes, BlockLength(run, block))) == run.checksums[block];
-}
-
-/// Reads one block again, into its place; what is wrong with it, if anything still is.
-rt::Task<std::optional<BadBlock>> ReadAgain(rt::Reactor& reactor, Devices& devices, const BlockRun& run, size_t block,
-                                            MutableByteView memory) {
-  const uint64_t at = block * run.block_bytes;
-  const MutableByteView view = memory.subspan(at, base::RoundUp(BlockLength(run, block), device::kUnit));
-  const Status read = co_await devices.Read(reactor, run.device, run.offset + at, {&view, 1});
-  if (!read.ok()) co_return BadBlock{.block = block, .unreadable = true};
-  if (Matches(run, block, memory)) co_return std::nullopt;
-  co_return BadBlock{.block = block};
 }
 
 }  // namespace
@@ -47,15 +36,33 @@ void AddRuns(uint64_t extent, const ExtentRecord& record, uint64_t most_bytes, s
 }
 
 rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockRun& run, MutableByteView memory) {
-  RunCheck check;
+  const uint32_t copies = devices.at(run.device).copies();
   const MutableByteView view = memory.first(run.device_bytes());
-  const Status read = co_await devices.Read(reactor, run.device, run.offset, {&view, 1});
+  std::vector<bool> suspect(run.checksums.size(), false);
+  bool was_read = true;
+  for (uint32_t copy = 0; copy < copies; ++copy) {
+    const Status read = co_await devices.ReadCopy(reactor, run.device, copy, run.offset, {&view, 1});
+    if (read.code() == Code::kUnavailable && copies != 1) continue;  // that side is not there
+    was_read &= read.ok();
+    for (size_t block = 0; block < run.checksums.size(); ++block)
+      if (!read.ok() || !Matches(run, block, memory)) suspect[block] = true;
+  }
+  RunCheck check;
   for (size_t block = 0; block < run.checksums.size(); ++block) {
-    if (read.ok() && Matches(run, block, memory)) continue;
-    // When the whole could not be read, this is the block's first time.
-    std::optional<BadBlock> bad = co_await ReadAgain(reactor, devices, run, block, memory);
-    if (bad && !read.ok()) bad = co_await ReadAgain(reactor, devices, run, block, memory);
-    if (bad) check.damaged.push_back(*bad);
+    if (!suspect[block]) continue;
+    const uint64_t at = block * run.block_bytes;
+    const MutableByteView part = memory.subspan(at, base::RoundUp(BlockLength(run, block), device::kUnit));
+    const auto matches = [&](ByteView content) {
+      return base::Crc32c(content.first(BlockLength(run, block))) == run.checksums[block];
+    };
+    BlockCopies found = co_await CheckCopies(reactor, devices, run.device, run.offset + at, part, matches);
+    // When the whole could not be read, this was the block's first time.
+    if (!found.right && !was_read)
+      found = co_await CheckCopies(reactor, devices, run.device, run.offset + at, part, matches);
+    if (!found.right)
+      check.damaged.push_back({.block = block, .unreadable = !found.failure.ok()});
+    else if (found.repaired != 0)
+      check.repaired.push_back(block);
   }
   co_return check;
 }

@@ -39,10 +39,10 @@ struct BadBlock {
 
 struct RunCheck {
   std::vector<BadBlock> damaged;  // that no side has; ascending
-  uint64_t repaired_blocks = 0;   // written again from a side that has them
+  std::vector<size_t> repaired;   // that one side had not, and were written again from the other; ascending
 };
 
-/// Reads the run into `memory`, which has device_bytes() bytes. Does not fail: what cannot be read is damaged.
+/// Reads the run, every copy of it, into `memory`, which has device_bytes() bytes. Does not fail: what cannot be read is damaged.
 rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockRun& run, MutableByteView memory);
 
 }  // namespace forebay::engine

@@ -8,19 +8,20 @@
 
 namespace forebay::engine {
 
-rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, device::Device& device, uint64_t offset, MutableByteView memory,
-                                  const BlockCheck& is_right) {
+rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32_t device, uint64_t offset,
+                                  MutableByteView memory, const BlockCheck& is_right) {
+  const uint32_t copies = devices.at(device).copies();
   BlockCopies found;
   std::vector<uint32_t> wrong;
-  device::AlignedBytes spare(device.copies() == 1 ? 0 : memory.size());
-  for (uint32_t copy = 0; copy < device.copies(); ++copy) {
+  device::AlignedBytes spare(copies == 1 ? 0 : memory.size());
+  for (uint32_t copy = 0; copy < copies; ++copy) {
     const MutableByteView target = found.right ? spare.writable() : memory;
-    Status read = co_await device.ReadCopy(reactor, copy, offset, {&target, 1});
+    Status read = co_await devices.ReadCopy(reactor, device, copy, offset, {&target, 1});
     if (read.ok() && is_right(target)) {
       found.right = true;
       continue;
     }
-    if (read.code() == Code::kUnavailable && device.copies() != 1) continue;  // it is not there
+    if (read.code() == Code::kUnavailable && copies != 1) continue;  // it is not there
     if (!read.ok()) found.failure = std::move(read);
     wrong.push_back(copy);
   }
@@ -28,7 +29,7 @@ rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, device::Device& device, 
   if (!found.right || wrong.empty()) co_return found;
   const ByteView content = memory;
   for (const uint32_t copy : wrong) {
-    Status written = co_await device.WriteCopy(reactor, copy, offset, {&content, 1});
+    Status written = co_await devices.WriteCopy(reactor, device, copy, offset, {&content, 1});
     if (written.ok())
       ++found.repaired;
     else

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "device/device.h"
+#include "engine/devices.h"
 #include "rt/reactor.h"
 #include "rt/task.h"
 
@@ -26,10 +26,10 @@ struct BlockCopies {
 /// Whether bytes of the device, as many as `memory` has, are the block's.
 using BlockCheck = std::function<bool(ByteView content)>;
 
-/// Reads every copy of the block at `offset`; `memory` (whole units) has a right one afterwards, if there is one. Writes that
+/// Reads every copy of the block at `offset` of a device; `memory` (whole units) has a right one afterwards, if there is one. Writes that
 /// one over those that are wrong; who flushes the device next makes that durable. A copy of a side that is lost or not there
 /// does not count.
-rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, device::Device& device, uint64_t offset, MutableByteView memory,
-                                  const BlockCheck& is_right);
+rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32_t device, uint64_t offset,
+                                  MutableByteView memory, const BlockCheck& is_right);
 
 }  // namespace forebay::engine

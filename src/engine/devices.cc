@@ -66,6 +66,20 @@ rt::Task<Status> Devices::Write(rt::Reactor& reactor, uint32_t id, uint64_t offs
   co_return status;
 }
 
+rt::Task<Status> Devices::ReadCopy(rt::Reactor& reactor, uint32_t id, uint32_t copy, uint64_t offset,
+                                   std::span<const MutableByteView> buffers) {
+  bytes_read_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
+  co_return co_await at(id).ReadCopy(reactor, copy, offset, buffers);
+}
+
+rt::Task<Status> Devices::WriteCopy(rt::Reactor& reactor, uint32_t id, uint32_t copy, uint64_t offset,
+                                    std::span<const ByteView> buffers) {
+  bytes_written_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
+  Status status = co_await at(id).WriteCopy(reactor, copy, offset, buffers);
+  MarkWritten(id);
+  co_return status;
+}
+
 std::vector<uint32_t> Devices::TakeWritten() {
   std::vector<uint32_t> written;
   for (uint32_t id = 0; id < size(); ++id)

@@ -55,6 +55,12 @@ class Devices {
   rt::Task<Status> Write(rt::Reactor& reactor, uint32_t id, uint64_t offset,
                          std::span<const ByteView> buffers);
 
+  /// The same of one copy of a device that has several.
+  rt::Task<Status> ReadCopy(rt::Reactor& reactor, uint32_t id, uint32_t copy, uint64_t offset,
+                            std::span<const MutableByteView> buffers);
+  rt::Task<Status> WriteCopy(rt::Reactor& reactor, uint32_t id, uint32_t copy, uint64_t offset,
+                             std::span<const ByteView> buffers);
+
   void MarkWritten(uint32_t id) { slots_[id]->written.store(true); }
   /// The devices written since they were last taken: whoever takes them flushes them.
   std::vector<uint32_t> TakeWritten();

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/engine_fixture.h"
+#include "engine/scrub.h"
 
 namespace forebay::engine {
 namespace {
@@ -88,8 +89,21 @@ TEST_F(MirrorEngineTest, FiveThousandDamagedBlocksOfOneSideAreReadRightAndPutRig
   }
   ExpectAll();
   EXPECT_EQ(twins_.engine().stats().damaged_blocks, 0U);
-  // Half of the reads went to the side that is wrong, and put it right.
-  EXPECT_GT(twins_.engine().stats().repaired_blocks, 1000U);
+  // Half of the reads went to the side that is wrong, and put it right; a scrub does the rest, and names each.
+  const uint64_t by_reads = twins_.engine().stats().repaired_blocks;
+  EXPECT_GT(by_reads, 1000U);
+  ScrubState state = Scrubber::NewPass(0, twins_.clock());
+  Scrubber scrubber(twins_.reactor(), twins_.engine().OpenForScrub(),
+                    [](const ScrubState&) { return ScrubOrder::kGoOn; });
+  twins_.reactor().BlockOn(scrubber.Run(state));
+  EXPECT_EQ(state.damaged_blocks, 0U);
+  EXPECT_EQ(by_reads + state.repaired_blocks, 5000U);
+  ASSERT_EQ(state.damage.size(), state.repaired_blocks);
+  for (const DamagedBlock& block : state.damage) {
+    EXPECT_TRUE(block.repaired);
+    EXPECT_EQ(block.owners.size(), 1U);
+  }
+  ExpectSidesEqual();
 }
 
 TEST_F(MirrorEngineTest, WhatOneSideHasWrongIsPutRightByAReadOfIt) {

@@ -151,9 +151,9 @@ class Fetcher {
   rt::Task<Status> Verify(const Block& block, const BlockPart& part, base::Buffer& memory, bool was_read) {
     const auto matches = [&](ByteView content) { return block.Matches(content.first(block.content_bytes())); };
     if (was_read && matches(memory.view())) co_return Status();
-    device::Device& device = core_.devices.at(block.device());
+    const device::Device& device = core_.devices.at(block.device());
     const BlockCopies copies =
-        co_await CheckCopies(reactor_, device, block.device_offset(), memory.writable(), matches);
+        co_await CheckCopies(reactor_, core_.devices, block.device(), block.device_offset(), memory.writable(), matches);
     const uint64_t unit = block.device_offset() / device::kUnit;
     if (copies.right && copies.wrong == 0) {
       core_.log.Warning(

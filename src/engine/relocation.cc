@@ -119,7 +119,7 @@ rt::Task<Result<bool>> Relocation::ReadExtent(const ExtentRecord& record, Mutabl
     const MutableByteView content = memory.subspan(begin, base::RoundUp(length, device::kUnit));
     if (was_read && matches(content)) continue;
     const BlockCopies copies =
-        co_await CheckCopies(reactor_, core_.devices.at(device_), place + begin, content, matches);
+        co_await CheckCopies(reactor_, core_.devices, device_, place + begin, content, matches);
     if (!copies.right) co_return false;
   }
   co_return true;

@@ -165,21 +165,32 @@ rt::Task<void> Scrubber::CheckRuns(const std::vector<BlockRun>& runs, ScrubState
 void Scrubber::Note(const BlockRun& run, const RunCheck& check, ScrubState& state) {
   state.passed_bytes += run.device_bytes();
   state.verified_bytes += run.length;
-  state.repaired_blocks += check.repaired_blocks;
+  state.repaired_blocks += check.repaired.size();
   state.damaged_blocks += check.damaged.size();
   if (source_.count_damage != nullptr && !check.damaged.empty()) source_.count_damage(check.damaged.size());
+  const auto block_at = [&](size_t block) {
+    const uint64_t at = block * run.block_bytes;
+    return DamagedBlock{.extent = run.extent,
+                        .begin = run.begin + at,
+                        .length = std::min(run.block_bytes, run.length - at),
+                        .device = run.device,
+                        .unit = (run.offset + at) / device::kUnit};
+  };
+  const auto keep = [&](DamagedBlock block) {
+    if (state.damage.size() < kMaxDamageKept) state.damage.push_back(std::move(block));
+  };
   for (const BadBlock& bad : check.damaged) {
-    const uint64_t at = bad.block * run.block_bytes;
-    const uint64_t length = std::min(run.block_bytes, run.length - at);
-    state.verified_bytes -= length;
-    if (state.damage.size() == kMaxDamageKept) continue;
-    state.damage.push_back({.extent = run.extent,
-                            .begin = run.begin + at,
-                            .length = length,
-                            .device = run.device,
-                            .unit = (run.offset + at) / device::kUnit,
-                            .unreadable = bad.unreadable});
-    source_.log.Error("scrub: {}", DescribeBlock(state.damage.back(), source_.devices));
+    DamagedBlock block = block_at(bad.block);
+    block.unreadable = bad.unreadable;
+    state.verified_bytes -= block.length;
+    source_.log.Error("scrub: {}", DescribeBlock(block, source_.devices));
+    keep(std::move(block));
+  }
+  for (const size_t repaired : check.repaired) {
+    DamagedBlock block = block_at(repaired);
+    block.repaired = true;
+    source_.log.Warning("scrub: {}", DescribeBlock(block, source_.devices));
+    keep(std::move(block));
   }
 }
 
@@ -202,9 +213,11 @@ Status Scrubber::NameOwners(ScrubState& state) {
 
 void Scrubber::LogDamage(const ScrubState& state) const {
   for (const DamagedBlock& block : state.damage)
-    for (const BlockOwner& owner : block.owners)
+    for (size_t i = 0; !block.repaired && i < block.owners.size(); ++i) {
+      const BlockOwner& owner = block.owners[i];
       source_.log.Error("scrub: {} is damaged at offset {}: {}", owner.name, owner.offset,
                         DescribeBlock(block, source_.devices));
+    }
   source_.log.Info("the scrub is finished: {} verified, {} damaged blocks, {} repaired",
                    base::FormatSize(state.verified_bytes), state.damaged_blocks, state.repaired_blocks);
 }
@@ -239,7 +252,9 @@ Status Scrubber::Ask(const ScrubState& state) {
 
 std::string DescribeBlock(const DamagedBlock& block, const Devices& devices) {
   return fmt::format("unit {} of {} (extent {}) {}", block.unit, devices.at(block.device).name(), block.extent,
-                     block.unreadable ? "cannot be read" : "does not match its checksum");
+                     block.repaired     ? "was wrong on one side, and was written again"
+                     : block.unreadable ? "cannot be read"
+                                        : "does not match its checksum");
 }
 
 }  // namespace forebay::engine

@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kMaxReasonBytes = 512;
 constexpr size_t kMaxOwnerBytes = 2048;  // the longest key with its bucket and version
 constexpr uint8_t kUnreadable = 1;
+constexpr uint8_t kRepaired = 2;
+constexpr uint8_t kRepaired = 2;
 
 void PutBlock(base::Encoder& encoder, const DamagedBlock& block) {
   encoder.Varint(block.extent);
@@ -20,7 +22,7 @@ void PutBlock(base::Encoder& encoder, const DamagedBlock& block) {
   encoder.Varint(block.length);
   encoder.Varint(block.device);
   encoder.Varint(block.unit);
-  encoder.U8(block.unreadable ? kUnreadable : 0);
+  encoder.U8(static_cast<uint8_t>((block.unreadable ? kUnreadable : 0) | (block.repaired ? kRepaired : 0)));
   encoder.Varint(block.owners.size());
   for (const BlockOwner& owner : block.owners) {
     encoder.Blob(owner.name);
@@ -37,10 +39,11 @@ DamagedBlock TakeBlock(base::Decoder& decoder) {
   block.device = static_cast<uint32_t>(device);
   block.unit = decoder.Varint();
   const uint8_t flags = decoder.U8();
-  block.unreadable = flags == kUnreadable;
+  block.unreadable = (flags & kUnreadable) != 0;
+  block.repaired = (flags & kRepaired) != 0;
   const uint64_t owners = decoder.Varint();
   const bool fits = base::RangeFits(block.begin, block.length, kMaxExtentBytes);
-  if (device > UINT32_MAX || flags > kUnreadable || owners > kMaxOwnersKept || !fits) decoder.Fail();
+  if (device > UINT32_MAX || (flags & ~(kUnreadable | kRepaired)) != 0 || owners > kMaxOwnersKept || !fits) decoder.Fail();
   for (uint64_t i = 0; i < owners && !decoder.failed(); ++i) {
     BlockOwner owner{.name = std::string(decoder.Blob(kMaxOwnerBytes))};
     owner.offset = decoder.Varint();

@@ -17,9 +17,9 @@ namespace forebay::engine {
 /// In Family::kSystem. It is no part of a copy of the store.
 constexpr std::string_view kScrubKey = "engine/scrub";
 
-/// Damaged blocks that are kept by name, and owners of each; all are counted.
-constexpr size_t kMaxDamageKept = 1000;
-constexpr size_t kMaxOwnersKept = 8;
+/// Damaged and repaired blocks that are kept by name, and owners of each; all are counted.
+constexpr size_t kMaxDamageKept = 5000;
+constexpr size_t kMaxOwnersKept = 4;
 
 enum class ScrubPhase : uint8_t {
   kNever = 0,  // there is no row
@@ -36,6 +36,7 @@ struct DamagedBlock {
   uint32_t device = 0;
   uint64_t unit = 0;        // of the device
   bool unreadable = false;  // the device gave an error; else the content is not what was written
+  bool repaired = false;    // it was wrong on one side, and was written again from the other
   std::vector<BlockOwner> owners{};  // found at the end of the pass; none: nothing uses it any more
   friend bool operator==(const DamagedBlock&, const DamagedBlock&) = default;
 };
