@@ -63,6 +63,8 @@ store::DeviceSpace Total(const store::StoreSpace& space) {
   for (const store::DeviceSpace& device : space.devices) {
     total.capacity_bytes += device.capacity_bytes;
     total.used_bytes += device.used_bytes;
+    total.bytes_read += device.bytes_read;
+    total.bytes_written += device.bytes_written;
     if (device.state == store::DeviceState::kDegraded || total.state == store::DeviceState::kOk)
       total.state = device.state;
   }
@@ -147,7 +149,9 @@ std::string SpaceJson(const control::ServerSpace& server) {
             {"capacity_bytes", data.capacity_bytes},
             {"used_bytes", data.used_bytes},
             {"free_bytes", Minus(data.capacity_bytes, data.used_bytes)},
-            {"used_percent", PercentOf(data.used_bytes, data.capacity_bytes)}};
+            {"used_percent", PercentOf(data.used_bytes, data.capacity_bytes)},
+            {"bytes_read", data.bytes_read},
+            {"bytes_written", data.bytes_written}};
   };
   std::string out;
   for (const store::DeviceSpace& device : space.devices) out += ToJson(data_fields("data", device)) + "\n";

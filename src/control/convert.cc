@@ -122,6 +122,8 @@ void ToMessage(const store::StoreSpace& space, pb::SpaceResponse* message) {
     told.set_used_bytes(device.used_bytes);
     told.set_state(static_cast<pb::DeviceState>(device.state));
     told.set_detail(device.detail);
+    told.set_bytes_read(device.bytes_read);
+    told.set_bytes_written(device.bytes_written);
   }
   pb::MetadataSpace& metadata = *message->mutable_metadata();
   metadata.set_path(space.metadata.path);
@@ -144,7 +146,9 @@ store::StoreSpace FromMessage(const pb::SpaceResponse& message) {
                              .capacity_bytes = device.capacity_bytes(),
                              .used_bytes = device.used_bytes(),
                              .state = StateFromMessage(device.state()),
-                             .detail = device.detail()});
+                             .detail = device.detail(),
+                             .bytes_read = device.bytes_read(),
+                             .bytes_written = device.bytes_written()});
   return space;
 }
 

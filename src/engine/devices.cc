@@ -53,13 +53,13 @@ void Devices::SetDeparture(uint32_t id, Departure departure) {
 
 rt::Task<Status> Devices::Read(rt::Reactor& reactor, uint32_t id, uint64_t offset,
                                std::span<const MutableByteView> buffers) {
-  bytes_read_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
+  slots_[id]->bytes_read.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
   co_return co_await at(id).Read(reactor, offset, buffers);
 }
 
 rt::Task<Status> Devices::Write(rt::Reactor& reactor, uint32_t id, uint64_t offset,
                                 std::span<const ByteView> buffers) {
-  bytes_written_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
+  slots_[id]->bytes_written.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
   Status status = co_await at(id).Write(reactor, offset, buffers);
   // Set after the write returned: a flush that began before does not cover it.
   MarkWritten(id);
@@ -68,16 +68,28 @@ rt::Task<Status> Devices::Write(rt::Reactor& reactor, uint32_t id, uint64_t offs
 
 rt::Task<Status> Devices::ReadCopy(rt::Reactor& reactor, uint32_t id, uint32_t copy, uint64_t offset,
                                    std::span<const MutableByteView> buffers) {
-  bytes_read_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
+  slots_[id]->bytes_read.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
   co_return co_await at(id).ReadCopy(reactor, copy, offset, buffers);
 }
 
 rt::Task<Status> Devices::WriteCopy(rt::Reactor& reactor, uint32_t id, uint32_t copy, uint64_t offset,
                                     std::span<const ByteView> buffers) {
-  bytes_written_.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
+  slots_[id]->bytes_written.fetch_add(TotalSize(buffers), std::memory_order_relaxed);
   Status status = co_await at(id).WriteCopy(reactor, copy, offset, buffers);
   MarkWritten(id);
   co_return status;
+}
+
+uint64_t Devices::bytes_read() const {
+  uint64_t bytes = 0;
+  for (uint32_t id = 0; id < size(); ++id) bytes += bytes_read(id);
+  return bytes;
+}
+
+uint64_t Devices::bytes_written() const {
+  uint64_t bytes = 0;
+  for (uint32_t id = 0; id < size(); ++id) bytes += bytes_written(id);
+  return bytes;
 }
 
 std::vector<uint32_t> Devices::TakeWritten() {

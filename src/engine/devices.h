@@ -65,8 +65,12 @@ class Devices {
   /// The devices written since they were last taken: whoever takes them flushes them.
   std::vector<uint32_t> TakeWritten();
 
-  uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
-  uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
+  /// Of one device; a write to both sides of a mirror counts once.
+  uint64_t bytes_read(uint32_t id) const { return slots_[id]->bytes_read.load(std::memory_order_relaxed); }
+  uint64_t bytes_written(uint32_t id) const { return slots_[id]->bytes_written.load(std::memory_order_relaxed); }
+  /// Of all.
+  uint64_t bytes_read() const;
+  uint64_t bytes_written() const;
 
  private:
   struct Slot {
@@ -75,13 +79,13 @@ class Devices {
     device::MirrorDevice* mirror = nullptr;  // the same, or null
     std::atomic<bool> written{false};
     std::atomic<uint64_t> resynced{0};
+    std::atomic<uint64_t> bytes_read{0};
+    std::atomic<uint64_t> bytes_written{0};
   };
   std::vector<std::unique_ptr<Slot>> slots_;  // room for all that there may be, so that it stays where it is
   std::atomic<size_t> count_{0};
   mutable base::Mutex mutex_;
   std::map<uint32_t, Departure> departures_ FB_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> bytes_read_{0};
-  std::atomic<uint64_t> bytes_written_{0};
 };
 
 }  // namespace forebay::engine

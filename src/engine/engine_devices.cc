@@ -178,7 +178,9 @@ rt::Task<Result<store::StoreSpace>> Engine::GetSpace(const store::Context& conte
   for (uint32_t id = 0; id < devices.size(); ++id) {
     store::DeviceSpace device{.name = core.devices.at(id).name(),
                               .capacity_bytes = devices[id].capacity_bytes,
-                              .used_bytes = devices[id].used_bytes};
+                              .used_bytes = devices[id].used_bytes,
+                              .bytes_read = core.devices.bytes_read(id),
+                              .bytes_written = core.devices.bytes_written(id)};
     if (core.devices.absent(id)) continue;
     if (core.devices.mirror(id) != nullptr) DescribeMirror(core.devices, id, device);
     DescribeDeparture(core.devices.departure(id), device);

@@ -289,6 +289,8 @@ struct DeviceSpace {
   uint64_t used_bytes = 0;
   DeviceState state = DeviceState::kOk;
   std::string detail{};  // for people: what is the matter, and what to do; empty while all is well
+  uint64_t bytes_read = 0;  // since the store was opened
+  uint64_t bytes_written = 0;
 };
 
 /// What the metadata takes, and the file system that it is on.
