@@ -257,6 +257,61 @@ Result<FsckReport> StoreDirectory::Check(const std::string& directory, const Fsc
   return store.Check(fsck);
 }
 
+namespace {
+
+/// The plan, in a new file, durable.
+Result<std::string> KeepPlan(const StorePaths& paths, const RepairPlan& plan, base::WallTime now) {
+  std::error_code error;
+  fs::create_directory(paths.lost(), error);
+  if (error) return Status::FromErrno(error.value(), "make the directory " + paths.lost());
+  fs::permissions(paths.lost(), fs::perms::owner_all, error);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
+  std::string path;
+  for (int number = 0; path.empty() || Exists(path); ++number)
+    path = fmt::format("{}/repair-{}{}.txt", paths.lost(), seconds, number == 0 ? "" : fmt::format("-{}", number));
+  FB_TRY(WriteDurably(path, FormatRepair(plan)));
+  FB_TRY(SyncDirectory(paths.lost()));
+  FB_TRY(SyncDirectory(paths.directory));
+  return path;
+}
+
+/// So that the metadata that was repaired is never taken for shorter than it is.
+rt::Task<Status> WitnessRepair(rt::Reactor& reactor, Devices& devices, const Uuid& store, uint64_t commit) {
+  const Result<Witness> witness = co_await ReadWitness(reactor, devices.at(0), store);
+  if (!witness.ok()) co_return Status();  // it is damaged, and that stands in the report
+  FB_CO_TRY(co_await WriteWitness(reactor, devices.at(0), store, {.commit = commit, .slot = 1 - witness->slot}));
+  co_return co_await devices.at(0).Flush(reactor);
+}
+
+}  // namespace
+
+Result<StoreDirectory::Repaired> StoreDirectory::Repair(const std::string& directory, const FsckOptions& fsck,
+                                                        RepairOptions repair, bool act,
+                                                        const Environment& environment) {
+  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock));
+  Repaired repaired;
+  FB_ASSIGN(repaired.before, store.Check(fsck));
+  repaired.after = repaired.before;
+  repair.now_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(environment.clock.WallNow().time_since_epoch()).count());
+  Result<RepairPlan> plan = store.reactor->BlockOn(PlanRepair(*store.reactor, *store.devices, *store.meta, repair));
+  if (!plan.ok()) {
+    // Such a store does not open: the report says why, and what may be done.
+    repaired.plan.unrepaired.push_back(plan.status().ToString());
+    return repaired;
+  }
+  repaired.plan = *std::move(plan);
+  if (!act || repaired.plan.empty()) return repaired;
+  const StorePaths paths(directory);
+  FB_ASSIGN(repaired.record, KeepPlan(paths, repaired.plan, environment.clock.WallNow()));
+  FB_TRY(store.reactor->BlockOn(ApplyRepair(*store.reactor, *store.devices, *store.meta, repaired.plan)));
+  FB_ASSIGN(const StoreConfig config, ReadConfig(paths));
+  FB_TRY(store.reactor->BlockOn(
+      WitnessRepair(*store.reactor, *store.devices, config.store, store.meta->last_commit())));
+  FB_ASSIGN(repaired.after, store.Check(fsck));
+  return repaired;
+}
+
 Result<uint64_t> StoreDirectory::Copy(const std::string& directory, const std::string& target,
                                       const Environment& environment, const CopyOptions& options) {
   FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock, environment.log));

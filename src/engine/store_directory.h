@@ -14,6 +14,7 @@
 #include "engine/copy.h"
 #include "engine/engine.h"
 #include "engine/fsck.h"
+#include "engine/repair.h"
 #include "engine/store_config.h"
 #include "engine/upkeep.h"
 
@@ -58,6 +59,17 @@ class StoreDirectory {
   /// metadata's log. Errors as Open: what can be opened but is wrong stands in the report.
   static Result<FsckReport> Check(const std::string& directory, const FsckOptions& fsck,
                                   const Environment& environment);
+
+  struct Repaired {
+    FsckReport before;
+    RepairPlan plan;
+    std::string record;  // the file that has the plan, and each row that went; empty when nothing was done
+    FsckReport after;    // as before, when nothing was done
+  };
+  /// Checks a store that no server has open and plans its repair. With `act` it writes the plan to a file in the
+  /// store's directory `lost`, does it, and checks again. Errors as Check; after one while it acts, repair again.
+  static Result<Repaired> Repair(const std::string& directory, const FsckOptions& fsck, RepairOptions repair, bool act,
+                                 const Environment& environment);
 
   /// Copies a store that no process has open, after fsck of its metadata, into the directory `target`. Gives
   /// the bytes of extents. DataLoss when it is not clean; errors as Open and CopyToDirectory

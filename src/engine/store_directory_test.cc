@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/rows.h"
 #include "engine/store_config.h"
+#include "engine/store_files.h"
 #include "meta/temporary_directory.h"
 
 namespace forebay::engine {
@@ -251,6 +253,60 @@ TEST(StoreConfigTest, NamesTheLineThatIsWrong) {
             std::string::npos);
   EXPECT_NE(message("device1 = \"a\"\n").find("`device0` is missing"), std::string::npos);
   EXPECT_NE(message("device0 = 7\n").find("wants text in quotes"), std::string::npos);
+}
+
+/// Changes a row behind the engine's back.
+class DamageTransaction final : public meta::Transaction {
+ public:
+  DamageTransaction(meta::Family family, std::string key, std::string value)
+      : family_(family), key_(std::move(key)), value_(std::move(value)) {}
+  Status Prepare(meta::View& /*view*/, meta::Batch& batch) override {
+    batch.Put(family_, key_, value_);
+    return {};
+  }
+  bool needs_data_flush() const override { return false; }
+  void Done(const Status& /*outcome*/) override {}
+
+ private:
+  const meta::Family family_;
+  const std::string key_;
+  const std::string value_;
+};
+
+TEST_F(StoreDirectoryTest, ADamagedStoreIsRepairedAndWhatWentIsKept) {
+  {
+    auto store = *Create();
+    ASSERT_TRUE(CreateBucket(store->engine()).ok());
+    ASSERT_TRUE(Put(store->engine(), "key", std::string(5000, 'x')).ok());
+    Close(std::move(store));
+  }
+  {
+    const auto meta = *OpenMeta(StorePaths(directory()).meta(), {}, clock_);
+    for (const auto& [family, key] : {std::pair(meta::Family::kBuckets, std::string("bucket")),
+                                      std::pair(meta::Family::kInline, NumberKey(77))})
+      ASSERT_TRUE(
+          reactor_->BlockOn(meta->Commit(*reactor_, std::make_unique<DamageTransaction>(family, key, "nonsense")))
+              .ok());
+  }
+  const auto planned = StoreDirectory::Repair(directory(), {}, {}, false, environment());
+  ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+  EXPECT_FALSE(planned->before.clean());
+  EXPECT_FALSE(planned->plan.empty());
+  EXPECT_EQ(planned->record, "");
+  EXPECT_FALSE(fs::exists(In("lost"))) << "nothing was touched";
+  const auto repaired = StoreDirectory::Repair(directory(), {}, {}, true, environment());
+  ASSERT_TRUE(repaired.ok()) << repaired.status().ToString();
+  EXPECT_TRUE(repaired->after.clean());
+  const std::string record = ReadFile(repaired->record);
+  EXPECT_NE(record.find("\nbuckets 6275636b6574 6e6f6e73656e7365 the row of bucket `bucket`\n"), std::string::npos)
+      << record;
+  EXPECT_TRUE(repaired->record.starts_with(In("lost/repair-"))) << repaired->record;
+  const auto again = StoreDirectory::Repair(directory(), {}, {}, true, environment());
+  EXPECT_EQ(again->record, "") << "there was nothing to do";
+  auto store = Open();
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  EXPECT_EQ(Get((*store)->engine(), "key"), std::string(5000, 'x'));
+  Close(*std::move(store));
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ struct StorePaths {
   std::string mirrors() const { return In("mirrors"); }
   std::string meta() const { return In("meta"); }
   std::string lock() const { return In("lock"); }
+  /// What repairs moved aside.
+  std::string lost() const { return In("lost"); }
 
   const std::string directory;
 };
