@@ -8,6 +8,7 @@
 
 #include "base/checksum.h"
 #include "device/aligned_bytes.h"
+#include "engine/block_copies.h"
 #include "engine/block_owners.h"
 #include "engine/loader.h"
 #include "engine/row_frame.h"
@@ -78,14 +79,12 @@ struct StoreCopier::Chunk {
   MutableByteView memory;  // whole units
   std::optional<size_t> damaged_block;
 
-  /// The first block that does not match.
-  std::optional<size_t> FindDamage() const {
-    for (size_t block = 0; block < checksums.size(); ++block) {
-      const uint64_t at = block * block_bytes;
-      if (base::Crc32c(memory.subspan(at, std::min(block_bytes, length - at))) != checksums[block])
-        return block;
-    }
-    return std::nullopt;
+  MutableByteView BlockMemory(size_t block) const {
+    const uint64_t at = block * block_bytes;
+    return memory.subspan(at, std::min(block_bytes, memory.size() - at));
+  }
+  bool Matches(size_t block, ByteView content) const {
+    return base::Crc32c(content.first(std::min(block_bytes, length - block * block_bytes))) == checksums[block];
   }
 };
 
@@ -184,16 +183,19 @@ rt::Task<Status> StoreCopier::CopyChunks(std::vector<Chunk>& chunks, meta::MetaS
 }
 
 rt::Task<Status> StoreCopier::CopyChunk(Chunk& chunk, Devices& from, Devices& to) {
-  constexpr int kAttempts = 2;  // a block that does not match is read once more
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const Status read = co_await from.Read(reactor_, chunk.device, chunk.offset, {&chunk.memory, 1});
-    if (!read.ok() && read.code() != Code::kDataLoss) co_return read;
-    chunk.damaged_block = read.ok() ? chunk.FindDamage() : 0;
-    if (!chunk.damaged_block) break;
-    if (attempt + 1 < kAttempts) continue;
-    if (!read.ok()) co_return read;
-    const uint64_t block = chunk.offset + *chunk.damaged_block * chunk.block_bytes;
-    co_return Status::DataLoss("unit {} of {} does not match its checksum (extent {})", block / device::kUnit,
+  const Status read = co_await from.Read(reactor_, chunk.device, chunk.offset, {&chunk.memory, 1});
+  if (!read.ok() && read.code() != Code::kDataLoss) co_return read;
+  for (size_t block = 0; block < chunk.checksums.size(); ++block) {
+    if (read.ok() && chunk.Matches(block, chunk.BlockMemory(block))) continue;
+    // Once more, and from the mirror.
+    const uint64_t offset = chunk.offset + block * chunk.block_bytes;
+    const auto matches = [&chunk, block](ByteView content) { return chunk.Matches(block, content); };
+    const BlockCopies copies =
+        co_await CheckCopies(reactor_, from, chunk.device, offset, chunk.BlockMemory(block), matches);
+    if (copies.right) continue;
+    chunk.damaged_block = block;
+    if (!copies.failure.ok()) co_return copies.failure;
+    co_return Status::DataLoss("unit {} of {} does not match its checksum (extent {})", offset / device::kUnit,
                                from.at(chunk.device).name(), chunk.extent);
   }
   std::ranges::fill(chunk.memory.subspan(chunk.length), std::byte{0});

@@ -200,17 +200,26 @@ rt::Task<void> Checker::VerifyExtent(const ExtentRecord& record, Extent& extent)
     const uint64_t content = std::min(block_bytes, record.length_bytes - begin);
     const MutableByteView view = memory.writable().first(base::RoundUp(content, device::kUnit));
     const uint64_t offset = record.first_unit * device::kUnit + begin;
-    const Status read = co_await devices_.Read(reactor_, record.device, offset, {&view, 1});
-    if (!read.ok()) {
-      Error("extent {} at {} cannot be read: {}", extent.id, begin, read.message());
-    } else if (base::Crc32c(memory.view().first(content)) != record.checksums[block]) {
-      Error("extent {} at {} does not match its checksum: unit {} of {} is damaged", extent.id, begin,
-            offset / device::kUnit, devices_.at(record.device).name());
-    } else {
-      report_.verified_bytes += content;
-      continue;
+    const uint32_t copies = devices_.at(record.device).copies();
+    bool right = false;
+    std::vector<std::string> wrong;
+    for (uint32_t copy = 0; copy < copies; ++copy) {
+      const Status read = co_await devices_.ReadCopy(reactor_, record.device, copy, offset, {&view, 1});
+      if (read.code() == Code::kUnavailable && copies != 1) continue;  // that side is not there
+      if (!read.ok())
+        wrong.push_back(fmt::format("extent {} at {} cannot be read: {}", extent.id, begin, read.message()));
+      else if (base::Crc32c(memory.view().first(content)) != record.checksums[block])
+        wrong.push_back(fmt::format("extent {} at {} does not match its checksum: unit {} of {} is damaged", extent.id,
+                                    begin, offset / device::kUnit, devices_.at(record.device).name()));
+      else
+        right = true;
     }
-    if (!extent.damaged_at) extent.damaged_at = begin;
+    for (const std::string& text : wrong)
+      Error("{}{}", text, right ? "; the other side has it, and a scrub writes it again" : "");
+    if (right)
+      report_.verified_bytes += content;
+    else if (!extent.damaged_at)
+      extent.damaged_at = begin;
   }
 }
 

@@ -277,10 +277,11 @@ Result<std::string> KeepPlan(const StorePaths& paths, const RepairPlan& plan, ba
 
 /// So that the metadata that was repaired is never taken for shorter than it is.
 rt::Task<Status> WitnessRepair(rt::Reactor& reactor, Devices& devices, const Uuid& store, uint64_t commit) {
-  const Result<Witness> witness = co_await ReadWitness(reactor, devices.at(0), store);
+  device::Device& device = devices.at(devices.witness_device());
+  const Result<Witness> witness = co_await ReadWitness(reactor, device, store);
   if (!witness.ok()) co_return Status();  // it is damaged, and that stands in the report
-  FB_CO_TRY(co_await WriteWitness(reactor, devices.at(0), store, {.commit = commit, .slot = 1 - witness->slot}));
-  co_return co_await devices.at(0).Flush(reactor);
+  FB_CO_TRY(co_await WriteWitness(reactor, device, store, {.commit = commit, .slot = 1 - witness->slot}));
+  co_return co_await device.Flush(reactor);
 }
 
 }  // namespace
