@@ -34,6 +34,10 @@ uint32_t Devices::Add(std::unique_ptr<device::Device> device) {
   return static_cast<uint32_t>(slots_.size() - 1);
 }
 
+bool Devices::IsCurrent(uint32_t id, uint32_t copy) const {
+  return mirror(id) == nullptr || mirror(id)->sides()[copy].state == device::SideState::kCurrent;
+}
+
 uint32_t Devices::FirstBut(uint32_t id) const {
   uint32_t first = 0;
   while (first + 1 < size() && (first == id || absent(first))) ++first;

@@ -46,6 +46,8 @@ class Devices {
   device::Device& at(uint32_t id) const { return *slots_[id]->device; }
   /// The same device when it is a mirror; else null.
   device::MirrorDevice* mirror(uint32_t id) const { return slots_[id]->mirror; }
+  /// Whether that copy of the device should have everything: not when its side is lost or being brought up to date.
+  bool IsCurrent(uint32_t id, uint32_t copy) const;
   /// Bytes that the resync of that mirror went through.
   std::atomic<uint64_t>& resynced(uint32_t id) const { return slots_[id]->resynced; }
 

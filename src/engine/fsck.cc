@@ -204,8 +204,8 @@ rt::Task<void> Checker::VerifyExtent(const ExtentRecord& record, Extent& extent)
     bool right = false;
     std::vector<std::string> wrong;
     for (uint32_t copy = 0; copy < copies; ++copy) {
+      if (!devices_.IsCurrent(record.device, copy)) continue;
       const Status read = co_await devices_.ReadCopy(reactor_, record.device, copy, offset, {&view, 1});
-      if (read.code() == Code::kUnavailable && copies != 1) continue;  // that side is not there
       if (!read.ok())
         wrong.push_back(fmt::format("extent {} at {} cannot be read: {}", extent.id, begin, read.message()));
       else if (base::Crc32c(memory.view().first(content)) != record.checksums[block])
