@@ -20,8 +20,9 @@ class CommitTarget {
   virtual Result<std::optional<std::pair<std::string, std::string>>> FirstCommitted(Family family,
                                                                                     std::string_view from,
                                                                                     std::string_view end) = 0;
-  /// Makes the writes durable and visible, all or none. A failure leaves open which, until the store is opened again.
-  virtual Status Apply(const Overlay& group) = 0;
+  /// Makes the writes visible, all or none, and with `durable` durable, together with all before. A failure leaves open
+  /// which, until the store is opened again.
+  virtual Status Apply(const Overlay& group, bool durable) = 0;
   /// Why only transactions that free space may go on, when `bytes` more are to be written; ok while there is room.
   virtual Status RefusalForSpace(uint64_t bytes) = 0;
 };

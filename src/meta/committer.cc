@@ -28,6 +28,7 @@ Committer::Committer(std::string store, CommitTarget& target, GroupHooks* hooks,
       options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock_),
       last_commit_(last_commit),
+      last_durable_(last_commit),
       thread_([this] { Run(); }) {}
 
 Committer::~Committer() {
@@ -120,7 +121,7 @@ void Committer::Answer(std::span<Waiting*> waiting) {
   }
 }
 
-/// True when something was committed. Members beyond the group's size in bytes go back to the queue.
+/// True when something durable was committed. Members beyond the group's size in bytes go back to the queue.
 bool Committer::RunGroup(std::vector<Waiting*>& group) {
   Overlay writes;
   OverlayView view(target_, writes);
@@ -130,14 +131,16 @@ bool Committer::RunGroup(std::vector<Waiting*>& group) {
 
   size_t good = 0;
   bool needs_data_flush = false;
+  bool durable = false;
   for (const Waiting* member : group) {
     if (!member->outcome.ok()) continue;
     ++good;
     needs_data_flush |= member->transaction->needs_data_flush();
+    durable |= member->transaction->durable();
   }
-  const uint64_t before = last_commit();
+  const uint64_t before = last_durable_;
   if (good > 0) {
-    const Status outcome = CommitGroup(writes, view, needs_data_flush);
+    const Status outcome = CommitGroup(writes, view, needs_data_flush, durable);
     // A member that failed may have failed because of what another one did in this group, which now never was.
     if (!outcome.ok())
       for (Waiting* member : group) member->outcome = outcome;
@@ -146,7 +149,7 @@ bool Committer::RunGroup(std::vector<Waiting*>& group) {
   }
   for (Waiting* member : group) member->transaction->Done(member->outcome);
   Answer(group);
-  return last_commit() != before;
+  return last_durable_ != before;
 }
 
 /// Gives each member its own outcome so far; the number of members that fit into the group.
@@ -170,21 +173,25 @@ size_t Committer::PrepareGroup(std::span<Waiting*> group, Overlay& writes, Overl
   return count;
 }
 
-Status Committer::CommitGroup(Overlay& writes, OverlayView& view, bool needs_data_flush) {
+Status Committer::CommitGroup(Overlay& writes, OverlayView& view, bool needs_data_flush, bool durable) {
   if (hooks_ != nullptr) {
-    FB_TRY(hooks_->FinishGroup(view, writes));
+    FB_TRY(hooks_->FinishGroup(view, writes, &durable));
   }
-  if (writes.empty() && !needs_data_flush) return {};
-  const Status flushed = FlushData(needs_data_flush);
-  if (!flushed.ok()) return BecomeReadOnly("flushing the data", flushed);
+  if (writes.empty() && !(needs_data_flush && durable)) return {};
+  if (durable) {
+    const Status flushed = FlushData(needs_data_flush);
+    if (!flushed.ok()) return BecomeReadOnly("flushing the data", flushed);
+  }
   if (writes.empty()) return {};
   const uint64_t number = last_commit() + 1;
   writes.PutCommitRow(number);
-  const Status applied = target_.Apply(writes);
+  const Status applied = target_.Apply(writes, durable);
   if (!applied.ok()) return BecomeReadOnly("writing the metadata", applied);
   last_commit_.store(number, std::memory_order_release);
+  if (durable) last_durable_ = number;  // and all before it: the log is synced up to its end
   base::MutexLock lock(mutex_);
   ++stats_.groups;
+  if (!durable) ++stats_.unsynced_groups;
   return {};
 }
 
@@ -194,7 +201,7 @@ Status Committer::FlushData(bool data) {
     base::MutexLock lock(mutex_);
     ++stats_.data_flushes;
   }
-  return hooks_->FlushData(last_commit(), data);
+  return hooks_->FlushData(last_durable_, data);
 }
 
 /// No error to give to anybody: whoever comes next hears of it.

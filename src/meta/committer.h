@@ -55,7 +55,7 @@ class Committer {
   void PutBack(std::span<Waiting*> rest);
   bool RunGroup(std::vector<Waiting*>& group);
   size_t PrepareGroup(std::span<Waiting*> group, Overlay& writes, OverlayView& view);
-  Status CommitGroup(Overlay& writes, OverlayView& view, bool needs_data_flush);
+  Status CommitGroup(Overlay& writes, OverlayView& view, bool needs_data_flush, bool durable);
   Status FlushData(bool data);
   void Settle();
   Status BecomeReadOnly(std::string_view doing, const Status& cause);
@@ -69,6 +69,7 @@ class Committer {
   const base::Clock& clock_;
 
   std::atomic<uint64_t> last_commit_;
+  uint64_t last_durable_;  // commit; of the thread
   mutable base::Mutex mutex_;
   base::ConditionVariable changed_;
   std::deque<Waiting*> queue_ FB_GUARDED_BY(mutex_);     // live in the frames of Commit

@@ -163,7 +163,7 @@ Result<std::optional<std::pair<std::string, std::string>>> MemoryMetaStore::Firs
   return media_->First(family, from, end);
 }
 
-Status MemoryMetaStore::Apply(const Overlay& group) {
+Status MemoryMetaStore::Apply(const Overlay& group, bool /*durable*/) {
   media_->Apply(group);
   return {};
 }

@@ -3,7 +3,9 @@
 // committer takes all waiting transactions as one group, lets each look at the state including the earlier members
 // of the group, makes the group's data durable through the DataBarrier, writes one synced batch, and answers.
 // Reads see committed state only.
-// The one invariant: a transaction that was answered ok survives power loss, whole; or Open refuses.
+// The one invariant: a transaction that was answered ok survives power loss, whole; or Open refuses. But for those that say
+// that a power cut may take them back: of a group that has only such nothing is flushed or synced, and what a power cut leaves
+// is everything up to some commit, which is not earlier than the last of the others.
 // Thread-safe. Get and scans may block on the disk: not for reactors (see rt::Offload).
 #pragma once
 
@@ -68,6 +70,8 @@ class Transaction {
   virtual Status Prepare(View& view, Batch& batch) = 0;
   /// True when data written to devices must be durable before this transaction is.
   virtual bool needs_data_flush() const = 0;
+  /// False when a power cut may take it back although it was answered ok. Asked after Prepare.
+  virtual bool durable() const { return true; }
   /// True when it makes the store smaller: such a transaction is taken even when the metadata's file system is nearly
   /// full, where all others are refused with ResourceExhausted before their Prepare.
   virtual bool frees_space() const { return false; }
@@ -81,11 +85,12 @@ class GroupHooks {
  public:
   virtual ~GroupHooks() = default;
   /// Adds what belongs to the group as a whole (bitmaps, counters). Called after all Prepares of the group, unless all
-  /// failed. A failure fails the whole group; the store stays writable.
-  virtual Status FinishGroup(View& view, Batch& batch) = 0;
-  /// Makes data durable: writes `witness` (the number of the last acknowledged commit) to the data device and flushes
-  /// every device written since. `data` is false when no member needs a data flush. Called before each group's batch is
-  /// written, and once more with `data` false when no transaction came for a moment and before the store closes, so that
+  /// failed. `durable` says whether the group has a member that must survive power loss; it may be set. A failure fails the
+  /// whole group; the store stays writable.
+  virtual Status FinishGroup(View& view, Batch& batch, bool* durable) = 0;
+  /// Makes data durable: writes `witness` (the number of the last durable commit) to the data device and flushes
+  /// every device written since. `data` is false when no member needs a data flush. Called before each durable group's batch
+  /// is written, and once more with `data` false when no transaction came for a moment and before the store closes, so that
   /// the witness of an idle store is exact. Never called while the store opens: an engine that finds last_commit() above
   /// its witness writes it itself. A failure makes the store read-only.
   virtual Status FlushData(uint64_t witness, bool data) = 0;
@@ -119,6 +124,7 @@ struct CommitStats {
   uint64_t groups = 0;
   uint64_t transactions = 0;
   uint64_t data_flushes = 0;
+  uint64_t unsynced_groups = 0;  // of the groups: those that a power cut may take back
 };
 
 /// What a store's files take, and the file system that they are on.
@@ -143,7 +149,7 @@ class MetaStore {
   /// Prepare said, or why the group failed. Never called once the store is being destroyed.
   virtual rt::Task<Status> Commit(rt::Reactor& reactor, std::unique_ptr<Transaction> transaction) = 0;
 
-  /// The number of the last acknowledged commit.
+  /// The number of the last acknowledged commit; when the store was opened it is durable.
   virtual uint64_t last_commit() const = 0;
   virtual CommitStats stats() const = 0;
   /// Asks the file system for the size of each file, so it may block on the disk. Errors are the file system's.

@@ -385,6 +385,34 @@ TEST_P(MetaSuite, RefusesToOpenBelowTheWitness) {
   EXPECT_EQ(Keys(Family::kBuckets, "", ""), "a b ");
 }
 
+TEST_P(MetaSuite, WhatAPowerCutMayTakeBackFlushesNothingAndIsNotWitnessed) {
+  const auto fleeting = [](std::string key) {
+    return Do([key = std::move(key)](View&, Batch& batch) { batch.Put(Family::kMaps, key, "v"); return Status(); },
+              {.needs_data_flush = true, .durable = false});
+  };
+  ASSERT_TRUE(Commit(fleeting("a")).ok());
+  ASSERT_TRUE(Commit(fleeting("b")).ok());
+  EXPECT_EQ(Keys(Family::kMaps, "", ""), "a b ");
+  EXPECT_TRUE(hooks_.flushes().empty());
+  EXPECT_EQ(store_->stats().unsynced_groups, 2U);
+  ASSERT_TRUE(Commit(PutOne(Family::kMaps, "c", "v")).ok());
+  ASSERT_TRUE(Commit(fleeting("d")).ok());
+  hooks_.make_durable = true;
+  ASSERT_TRUE(Commit(fleeting("e")).ok());
+  // Of commits 1 to 5 the third made the first three durable, which the fifth could witness.
+  EXPECT_EQ(hooks_.flushes(), (std::vector<TestHooks::Flush>{{0, false}, {3, true}}));
+  EXPECT_EQ(store_->stats().unsynced_groups, 3U);
+  EXPECT_EQ(store_->last_commit(), 5U);
+}
+
+TEST_P(MetaSuite, AStoreThatClosesWitnessesNoCommitThatAPowerCutMayTakeBack) {
+  ASSERT_TRUE(Commit(PutOne(Family::kMaps, "a", "v")).ok());
+  ASSERT_TRUE(Commit(Do([](View&, Batch& batch) { batch.Put(Family::kMaps, "b", "v"); return Status(); },
+                        {.durable = false})).ok());
+  store_.reset();
+  EXPECT_EQ(hooks_.flushes(), (std::vector<TestHooks::Flush>{{0, false}, {1, false}}));
+}
+
 TEST_P(MetaSuite, AClosedStoreHasWitnessedItsLastCommit) {
   ASSERT_TRUE(Commit(PutOne(Family::kBuckets, "a", "1")).ok());
   store_.reset();

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "meta/rocks_shortened_file.h"
 
 namespace forebay::meta {
 
@@ -37,32 +38,6 @@ bool IsManifest(std::string_view name) {
 bool IsNote(std::string_view name) {
   return name.ends_with(kNoteSuffix) && IsManifest(name.substr(0, name.size() - kNoteSuffix.size()));
 }
-
-/// Shows a file up to `end`.
-class ShortenedFile final : public rocksdb::FSSequentialFileOwnerWrapper {
- public:
-  ShortenedFile(std::unique_ptr<rocksdb::FSSequentialFile> base, uint64_t end)
-      : FSSequentialFileOwnerWrapper(std::move(base)), left_(end) {}
-
-  IOStatus Read(size_t size, const IOOptions& options, rocksdb::Slice* result, char* scratch,
-                IODebugContext* debug) override {
-    const size_t wanted = std::min<uint64_t>(size, left_);
-    IOStatus read = FSSequentialFileOwnerWrapper::Read(wanted, options, result, scratch, debug);
-    if (read.ok()) left_ -= result->size();
-    return read;
-  }
-  IOStatus Skip(uint64_t size) override {
-    const uint64_t wanted = std::min(size, left_);
-    left_ -= wanted;
-    return FSSequentialFileOwnerWrapper::Skip(wanted);
-  }
-  IOStatus PositionedRead(uint64_t, size_t, const IOOptions&, rocksdb::Slice*, char*, IODebugContext*) override {
-    return IOStatus::NotSupported("direct reads of a manifest");
-  }
-
- private:
-  uint64_t left_;
-};
 
 class ManifestCheckFileSystem final : public rocksdb::FileSystemWrapper {
  public:

@@ -83,7 +83,7 @@ struct RocksMetaStore::Database {
   ~Database() {
     if (!db) return;
     for (rocksdb::ColumnFamilyHandle* handle : handles) (void)db->DestroyColumnFamilyHandle(handle);
-    (void)db->Close();  // nothing to lose: each group was synced
+    (void)db->Close();  // what was not synced may be lost
   }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -215,7 +215,7 @@ Result<std::optional<std::pair<std::string, std::string>>> RocksMetaStore::First
   return std::optional<Entry>();
 }
 
-Status RocksMetaStore::Apply(const Overlay& group) {
+Status RocksMetaStore::Apply(const Overlay& group, bool durable) {
   rocksdb::WriteBatch batch(group.bytes() + 1024);
   const auto add = [&](Family family, const std::string& key, const std::optional<std::string>& value) {
     return value ? batch.Put(database_->Handle(family), key, *value) : batch.Delete(database_->Handle(family), key);
@@ -226,7 +226,7 @@ Status RocksMetaStore::Apply(const Overlay& group) {
       FB_TRY(FromRocks(add(family, key, value), fmt::format("{}: build a batch", options_.path)));
   }
   rocksdb::WriteOptions options;
-  options.sync = true;
+  options.sync = durable;  // syncs what was written without before, too
   return FromRocks(database_->db->Write(options, &batch), fmt::format("{}: write the metadata log", options_.path));
 }
 

@@ -63,7 +63,7 @@ class RocksMetaStore final : public MetaStore, private CommitTarget {
   Result<std::optional<std::string>> GetCommitted(Family family, std::string_view key) override;
   Result<std::optional<std::pair<std::string, std::string>>> FirstCommitted(Family family, std::string_view from,
                                                                             std::string_view end) override;
-  Status Apply(const Overlay& group) override;
+  Status Apply(const Overlay& group, bool durable) override;
   Status RefusalForSpace(uint64_t bytes) override;
 
   const RocksMetaOptions options_;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "meta/rocks_log_order.h"
 #include "meta/rocks_manifest_check.h"
 #include "meta/rocks_table_check.h"
 
@@ -88,7 +89,8 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksMetaOptions& options,
 RocksSetup MakeSetup(const RocksMetaOptions& options) {
   RocksSetup setup;
   const bool given = options.file_system != nullptr;
-  setup.file_system = WithManifestCheck(WithTableCheck(given ? options.file_system : rocksdb::FileSystem::Default()));
+  setup.file_system = WithManifestCheck(
+      WithTableCheck(WithLogOrder(given ? options.file_system : rocksdb::FileSystem::Default())));
   setup.env = rocksdb::NewCompositeEnv(setup.file_system);
   setup.db = MakeDbOptions(options, setup.env.get());
   const auto cache = rocksdb::NewLRUCache(options.cache_bytes);

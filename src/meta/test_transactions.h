@@ -21,6 +21,7 @@ class TestTransaction final : public Transaction {
   struct Options {
     bool needs_data_flush = false;
     bool frees_space = false;
+    bool durable = true;
     std::function<void(const Status&)> done;
   };
   TestTransaction(Body body, Options options) : body_(std::move(body)), options_(std::move(options)) {}
@@ -28,6 +29,7 @@ class TestTransaction final : public Transaction {
   Status Prepare(View& view, Batch& batch) override { return body_(view, batch); }
   bool needs_data_flush() const override { return options_.needs_data_flush; }
   bool frees_space() const override { return options_.frees_space; }
+  bool durable() const override { return options_.durable; }
   void Done(const Status& outcome) override {
     if (options_.done) options_.done(outcome);
   }
@@ -70,7 +72,10 @@ class TestHooks final : public GroupHooks {
     friend bool operator==(const Flush&, const Flush&) = default;
   };
 
-  Status FinishGroup(View& view, Batch& batch) override { return on_finish ? on_finish(view, batch) : Status(); }
+  Status FinishGroup(View& view, Batch& batch, bool* durable) override {
+    if (make_durable) *durable = true;
+    return on_finish ? on_finish(view, batch) : Status();
+  }
   Status FlushData(uint64_t witness, bool data) override {
     base::MutexLock lock(mutex_);
     flushes_.push_back({witness, data});
@@ -103,6 +108,7 @@ class TestHooks final : public GroupHooks {
   }
 
   std::function<Status(View&, Batch&)> on_finish;  ///< set before the store opens
+  bool make_durable = false;                       ///< whatever the members say; set between commits
 
  private:
   mutable base::Mutex mutex_;
