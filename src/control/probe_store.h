@@ -174,6 +174,15 @@ class ProbeStore final : public store::ObjectStore {
   rt::Task<Status> AbortUpload(const store::Context& context, store::UploadName upload) override {
     return inner_.AbortUpload(context, std::move(upload));
   }
+  rt::Task<Status> Pin(const store::Context& context, std::string bucket, std::string key,
+                       std::chrono::milliseconds time) override {
+    co_await Note(context);
+    co_return co_await inner_.Pin(context, std::move(bucket), std::move(key), time);
+  }
+  rt::Task<Status> Unpin(const store::Context& context, std::string bucket, std::string key) override {
+    co_await Note(context);
+    co_return co_await inner_.Unpin(context, std::move(bucket), std::move(key));
+  }
   rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override {
     co_await Note(context);
     co_return co_await inner_.SetQuota(context, tenant, quota);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "store/cache_class.h"
 #include "store/checks.h"
 
 #include <algorithm>
@@ -75,6 +76,16 @@ Status CheckVersioning(std::string_view bucket, Versioning now, Versioning next)
   if (now == Versioning::kOff && next == Versioning::kSuspended)
     return Status::FailedPrecondition("bucket `{}` never kept versions: there is nothing to suspend", bucket);
   return {};
+}
+
+Result<BucketInfo> ChangedSettings(BucketInfo bucket, const BucketSettings& settings) {
+  if (settings.versioning) {
+    FB_TRY(CheckVersioning(bucket.name, bucket.versioning, *settings.versioning));
+    bucket.versioning = *settings.versioning;
+  }
+  if (settings.ttl) bucket.ttl = *settings.ttl;
+  FB_TRY(CheckClass(bucket));
+  return bucket;
 }
 
 Status CheckOverwrite(std::string_view key, const OverwriteOptions& options) {

@@ -23,6 +23,8 @@ Status CheckPut(std::string_view key, const PutOptions& options);
 
 /// FailedPrecondition when versioning cannot go from `now` to what is asked for.
 Status CheckVersioning(std::string_view bucket, Versioning now, Versioning next);
+/// What a bucket is with other settings, or why not.
+Result<BucketInfo> ChangedSettings(BucketInfo bucket, const BucketSettings& settings);
 Status CheckVersionList(const VersionListOptions& options);
 /// InvalidArgument for a bad key, the condition if-absent, or a run that no object can have.
 Status CheckOverwrite(std::string_view key, const OverwriteOptions& options);

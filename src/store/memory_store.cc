@@ -196,9 +196,7 @@ rt::Task<Status> MemoryStore::UpdateBucket(const Context& context, std::string n
 
 Status MemoryStore::ChangeBucket(TenantId tenant, std::string_view name, const BucketSettings& settings) {
   FB_ASSIGN(Bucket * bucket, FindBucket(tenant, name));
-  if (!settings.versioning) return {};
-  FB_TRY(CheckVersioning(name, bucket->info.versioning, *settings.versioning));
-  bucket->info.versioning = *settings.versioning;
+  FB_ASSIGN(bucket->info, ChangedSettings(bucket->info, settings));
   return {};
 }
 
@@ -446,7 +444,7 @@ Status MemoryStore::Move(TenantId tenant, std::string_view bucket, const std::st
   std::optional<std::string_view> etag;
   if (target != in->objects.end()) etag = target->second->info.etag;
   FB_TRY(CheckCondition(options.target, etag, bucket, to));
-  VersionPointer moved = Renamed(source->second, to);
+  VersionPointer moved = Renamed(*in, source->second, to);
   *replaced = std::exchange(in->objects[to], std::move(moved));
   if (*replaced != nullptr) {
     UsageChange change;
@@ -488,7 +486,7 @@ Result<ObjectInfo> MemoryStore::MovePrefix(TenantId tenant, const std::string& b
   std::map<std::string, VersionPointer> moved;
   for (const auto& [key, renamed] : keys) {
     const auto object = in->objects.find(key);
-    moved.emplace(renamed, Renamed(object->second, renamed));
+    moved.emplace(renamed, Renamed(*in, object->second, renamed));
     in->objects.erase(object);
   }
   for (auto& [key, version] : moved) in->objects.emplace(key, std::move(version));
@@ -497,10 +495,14 @@ Result<ObjectInfo> MemoryStore::MovePrefix(TenantId tenant, const std::string& b
   return renamed;
 }
 
-MemoryStore::VersionPointer MemoryStore::Renamed(const VersionPointer& version, std::string key) {
+MemoryStore::VersionPointer MemoryStore::Renamed(Bucket& bucket, const VersionPointer& version, std::string key) {
   auto renamed = std::make_shared<Version>(*version);
   renamed->info.key = std::move(key);
   renamed->info.version = ++last_version_;
+  if (auto pin = bucket.pins.extract(version->info.version); !pin.empty()) {
+    pin.key() = renamed->info.version;
+    bucket.pins.insert(std::move(pin));
+  }
   return renamed;
 }
 
@@ -779,6 +781,7 @@ Result<MemoryStore::Bucket*> MemoryStore::FindBucket(TenantId tenant, std::strin
   FB_TRY(CheckBucketName(tenant, name));
   const auto found = buckets_.find(name);
   if (found == buckets_.end() || !Sees(tenant, found->second.info.owner)) return NoSuchBucket(name);
+  Expire(found->second);
   return &found->second;
 }
 
@@ -844,6 +847,7 @@ Status MemoryStore::CheckPublish(TenantId tenant, std::string_view bucket, std::
   if (!options.size_bytes) return {};
   UsageChange change = UsageChange::Put(*options.size_bytes);
   if (const VersionPointer replaced = ReplacedBy(*in, std::string(key))) change.Remove(replaced->info.size_bytes);
+  if (IsCache(in->info)) return CheckQuota(in->info.owner, {.quota = UsageOf(in->info.owner).quota}, change);
   return CheckQuota(in->info.owner, UsageOf(in->info.owner), change);
 }
 
@@ -860,11 +864,12 @@ Result<ObjectInfo> MemoryStore::Publish(TenantId tenant, std::string_view bucket
   *replaced = ReplacedBy(*in, info.key);
   if (*replaced != nullptr) change.Remove((*replaced)->info.size_bytes);
   FB_TRY(CheckCondition(options.condition, etag, bucket, info.key));
+  if (IsCache(in->info)) MakeRoom(*in, info.key, change);
   FB_TRY(CheckQuota(in->info.owner, UsageOf(in->info.owner), change));
   AddUsage(change, &tenants_[in->info.owner]);
   info.version = ++last_version_;
   info.etag = options.etag.empty() ? DefaultETag(info.version, info.crc32c) : options.etag;
-  info.modified = clock_.WallNow();
+  info.modified = TimeOf(*in);
   MakeCurrent(*in, published, *replaced);
   return info;
 }
@@ -894,6 +899,7 @@ void MemoryStore::MakeCurrent(Bucket& bucket, const std::shared_ptr<Version>& ve
 }
 
 void MemoryStore::TakeOut(Bucket& bucket, const Version& version) {
+  bucket.pins.erase(version.info.version);
   const std::string key = version.info.key;
   const auto current = bucket.objects.find(key);
   const bool was_current = current != bucket.objects.end() && current->second->info.version == version.info.version;

@@ -5,6 +5,7 @@
 // without it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "store/cache_class.h"
 #include "store/memory_operations.h"
 #include "store/object_store.h"
 #include "store/quota.h"
@@ -83,6 +85,9 @@ class MemoryStore final : public ObjectStore {
   rt::Task<Result<ObjectInfo>> CompleteUpload(const Context& context, UploadName upload, std::vector<PartRef> parts,
                                               CompleteOptions options) override;
   rt::Task<Status> AbortUpload(const Context& context, UploadName upload) override;
+  rt::Task<Status> Pin(const Context& context, std::string bucket, std::string key,
+                       std::chrono::milliseconds time) override;
+  rt::Task<Status> Unpin(const Context& context, std::string bucket, std::string key) override;
   rt::Task<Status> SetQuota(const Context& context, TenantId tenant, Quota quota) override;
   rt::Task<Result<TenantUsage>> GetTenantUsage(const Context& context, TenantId tenant) override;
   /// One device: the arena, with everything else that lives in it. Metadata without a limit.
@@ -128,6 +133,7 @@ class MemoryStore final : public ObjectStore {
     /// The other versions and all delete markers, by key and ~version: the newest first.
     std::map<std::pair<std::string, uint64_t>, VersionPointer> others{};
     std::map<std::pair<std::string, uint64_t>, Upload> uploads{};  // by key and id
+    std::map<uint64_t, uint64_t> pins{};                           // of a cache: until when, by version
   };
 
   Result<Bucket*> FindBucket(TenantId tenant, std::string_view name) FB_REQUIRES(mutex_);
@@ -196,10 +202,22 @@ class MemoryStore final : public ObjectStore {
   Result<ObjectInfo> MovePrefix(TenantId tenant, const std::string& bucket, const std::string& from,
                                 const std::string& to) FB_REQUIRES(mutex_);
   /// The same version under another name and a later number.
-  VersionPointer Renamed(const VersionPointer& version, std::string key) FB_REQUIRES(mutex_);
+  VersionPointer Renamed(Bucket& bucket, const VersionPointer& version, std::string key) FB_REQUIRES(mutex_);
   Result<ListPage> ListNow(TenantId tenant, std::string_view bucket, const ListOptions& options) FB_EXCLUDES(mutex_);
 
   TenantUsage UsageOf(TenantId tenant) const FB_REQUIRES(mutex_);
+
+  // Of cache buckets (memory_cache.cc).
+
+  bool IsPinned(const Bucket& bucket, uint64_t version) const;
+  /// Takes out what has expired.
+  void Expire(Bucket& bucket) FB_REQUIRES(mutex_);
+  /// Takes out the owner's oldest cache objects until its quota allows `change`, if that can be; not the key's own.
+  void MakeRoom(const Bucket& bucket, std::string_view key, const UsageChange& change) FB_REQUIRES(mutex_);
+  PinnedUsage PinnedOf(TenantId owner) const FB_REQUIRES(mutex_);
+  Status ChangePin(TenantId tenant, std::string_view bucket, const std::string& key,
+                   std::optional<std::chrono::milliseconds> time) FB_EXCLUDES(mutex_);
+  base::WallTime TimeOf(const Bucket& bucket) const;
 
   base::Arena& arena_;
   const base::Clock& clock_;

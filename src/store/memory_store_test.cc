@@ -21,9 +21,13 @@ class MemoryFixture final : public StoreFixture {
  public:
   ObjectStore& store() override { return store_; }
   rt::Reactor& reactor() override { return *reactor_; }
+  bool PassTime(base::Duration time) override {
+    clock_.Advance(time);
+    return true;
+  }
 
  private:
-  base::SystemClock clock_;
+  base::FakeClock clock_;
   std::unique_ptr<base::Arena> arena_ = *base::Arena::Create(128 * base::kMiB);
   std::unique_ptr<rt::Reactor> reactor_ = *rt::Reactor::Create();
   MemoryStore store_{*arena_, clock_};

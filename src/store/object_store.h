@@ -7,6 +7,7 @@
 // Thread-safe: called from any reactor.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -50,10 +51,20 @@ struct Context {
   base::TimePoint deadline = base::kNever;
 };
 
+// Classes. What is in a *cache* bucket is there and right, or gone: the store may evict whole objects when it needs the
+// space, or when the owner's quota does, and a power cut may take any of them. In return a change of it waits for no
+// flush. A `ttl` lets objects expire: from so long after they were put they are not found by any call. A *pin* keeps an
+// object from being evicted or from expiring for a while; deletes and what replaces it are not held up. Such
+// buckets keep no versions. Time here is operation_time_ms(), which is never set back while the store is open.
 enum class BucketClass : uint8_t {
   kDurable = 0,  // acknowledged = survives power loss
   kCache = 1,    // may be evicted, never wrong
 };
+constexpr std::chrono::milliseconds kMaxTtl = std::chrono::hours(24 * 3660);
+constexpr std::chrono::milliseconds kMaxPinTime = std::chrono::hours(24);
+/// Objects that a tenant may have pinned at a time, in its buckets, and their share of the devices.
+constexpr uint64_t kMaxPins = 10'000;
+constexpr uint64_t kMaxPinnedShare = 8;  // an eighth
 
 // Versions. A bucket with versioning on keeps what is put over and deleted: a put adds a version, a delete adds a *delete
 // marker*, a version without content that hides the others; the newest version is the current one. Versions go one
@@ -72,11 +83,13 @@ struct BucketInfo {
   BucketClass bucket_class = BucketClass::kDurable;
   base::WallTime created{};
   Versioning versioning = Versioning::kOff;
+  std::chrono::milliseconds ttl{};  // of a cache bucket; 0: nothing expires
 };
 
 /// What of a bucket can be changed; what is empty stays.
 struct BucketSettings {
   std::optional<Versioning> versioning{};
+  std::optional<std::chrono::milliseconds> ttl{};  // 0: nothing expires; counts for what is there, too
 };
 
 using UserMetadata = std::map<std::string, std::string>;
@@ -274,6 +287,12 @@ struct StoreUsage {
   uint64_t device_bytes_read = 0;
   uint64_t device_bytes_written = 0;
   uint64_t device_flushes = 0;
+  // Of cache buckets, since the store was opened: objects that went for want of space, of quota, of time, or because their
+  // content was not there any more.
+  uint64_t cache_evicted = 0;
+  uint64_t cache_evicted_bytes = 0;
+  uint64_t cache_expired = 0;
+  uint64_t cache_gone = 0;
 };
 
 enum class DeviceState : uint8_t {
@@ -307,6 +326,7 @@ struct StoreSpace {
   MetadataSpace metadata{};
   uint64_t objects = 0;       // of all tenants together, counted as in TenantUsage
   uint64_t object_bytes = 0;  // of their content: more than is on the devices where objects share it
+  uint64_t cache_bytes = 0;   // of what is used on the devices: content of cache buckets, which can be evicted
 };
 
 /// What a tenant may store; 0 is no limit.
@@ -332,7 +352,8 @@ class ObjectStore {
   /// The owner is the context's tenant, but root and the system may name another one. AlreadyExists,
   /// InvalidArgument (name, owner), ResourceExhausted (kMaxBuckets).
   virtual rt::Task<Status> CreateBucket(const Context& context, BucketInfo bucket) = 0;
-  /// NotFound; FailedPrecondition for versioning that was on and would be off, or suspended and never was on.
+  /// NotFound; FailedPrecondition for versioning that was on and would be off, or suspended and never was on, versioning of a
+  /// cache bucket, and the ttl of another one; InvalidArgument for a ttl above kMaxTtl.
   virtual rt::Task<Status> UpdateBucket(const Context& context, std::string name, BucketSettings settings) = 0;
   /// NotFound; FailedPrecondition while it holds objects, versions of them, or uploads.
   virtual rt::Task<Status> DeleteBucket(const Context& context, std::string name) = 0;
@@ -431,6 +452,15 @@ class ObjectStore {
                                                       std::vector<PartRef> parts, CompleteOptions options) = 0;
   /// Ends an upload without an object. NotFound.
   virtual rt::Task<Status> AbortUpload(const Context& context, UploadName upload) = 0;
+
+  /// Keeps the current version of an object of a cache bucket from being evicted and from expiring for `time` from now on,
+  /// instead of an earlier pin; over restarts too, but for power cuts. NotFound; FailedPrecondition in a durable bucket, where nothing is evicted;
+  /// InvalidArgument for no time or more than kMaxPinTime; ResourceExhausted when the bucket's owner would have more than kMaxPins, or
+  /// more than its share of the devices, pinned.
+  virtual rt::Task<Status> Pin(const Context& context, std::string bucket, std::string key,
+                               std::chrono::milliseconds time) = 0;
+  /// Ends a pin, if there is one. NotFound for the object, FailedPrecondition in a durable bucket.
+  virtual rt::Task<Status> Unpin(const Context& context, std::string bucket, std::string key) = 0;
 
   /// Of all that the tenant owns, whoever stores it. Above the quota nothing is deleted, and whatever makes the
   /// usage smaller is taken. PermissionDenied unless root or the system asks; InvalidArgument,

@@ -171,6 +171,7 @@ Operation CreateBucketOperation(const Context& context, const BucketInfo& bucket
   Fingerprint fingerprint;
   fingerprint.Add(bucket.name).Add(static_cast<uint8_t>(bucket.bucket_class));
   if (bucket.versioning != Versioning::kOff) fingerprint.AddNumber(static_cast<uint64_t>(bucket.versioning));
+  if (bucket.ttl.count() != 0) fingerprint.Add("ttl").AddNumber(static_cast<uint64_t>(bucket.ttl.count()));
   if (bucket.owner != context.tenant) fingerprint.Add(fmt::format("{}", static_cast<uint64_t>(bucket.owner)));
   return Make(context, OperationKind::kCreateBucket, fingerprint, now_ms);
 }
@@ -187,6 +188,7 @@ Operation UpdateBucketOperation(const Context& context, std::string_view name, c
                                 uint64_t now_ms) {
   Fingerprint fingerprint;
   fingerprint.Add(name).AddNumber(settings.versioning ? 1 + static_cast<uint64_t>(*settings.versioning) : 0);
+  if (settings.ttl) fingerprint.Add("ttl").AddNumber(static_cast<uint64_t>(settings.ttl->count()));
   return Make(context, OperationKind::kUpdateBucket, fingerprint, now_ms);
 }
 

@@ -40,6 +40,8 @@ class StoreFixture {
   /// Closes the store and opens it again on the same content; called without readers and writers. False, with
   /// nothing done, when the backend has no such thing. A failure is reported with ADD_FAILURE.
   virtual bool Reopen() { return false; }
+  /// Moves the store's clock on. False, with nothing done, when it is the machine's.
+  virtual bool PassTime(base::Duration /*time*/) { return false; }
 };
 
 struct StoreBackend {
@@ -94,6 +96,7 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
   ObjectStore& store() { return fixture_->store(); }
   rt::Reactor& reactor() { return fixture_->reactor(); }
   bool Reopen() { return fixture_->Reopen(); }
+  bool PassTime(base::Duration time) { return fixture_->PassTime(time); }
   Context MakeContext() { return Context{.reactor = reactor()}; }
   Context ExpiredContext();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/tenancy.h"
 
+#include "store/cache_class.h"
 #include "store/checks.h"
 
 #include "base/limits.h"
@@ -15,6 +16,7 @@ Status CheckBucketName(TenantId tenant, std::string_view name) {
 Status CheckNewBucket(TenantId tenant, BucketInfo* bucket) {
   FB_TRY(CheckBucketName(tenant, bucket->name));
   FB_TRY(CheckVersioning(bucket->name, Versioning::kOff, bucket->versioning));
+  FB_TRY(CheckClass(*bucket));
   if (bucket->name == kSystemBucket) {
     bucket->owner = TenantId::kSystem;
     return {};
