@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/checksum.h"
 #include "engine/content_copy.h"
+#include "engine/eviction.h"
 #include "engine/fetch.h"
 #include "engine/operations.h"
 #include "engine/publish.h"
@@ -39,6 +41,9 @@ class Composer {
  public:
   Composer(Core& core, const store::Context& context, const ComposeRequest& request)
       : core_(core), context_(context), request_(request) {}
+
+  /// What is copied needs space.
+  uint64_t copied_bytes() const { return copied_bytes_; }
 
   rt::Task<Result<PublishRequest>> Run() {
     FB_CO_TRY(co_await OpenSources());
@@ -144,7 +149,7 @@ class Composer {
                                        request_.bucket_name, request_.key, kMaxObjectPieces);
     }
     for (ObjectRun& run : runs_)
-      if (!run.copied) run.copied = IsTooShort(run);
+      if (!run.copied) run.copied = IsTooShort(run) || IsOfOtherClass(run);
     return {};
   }
 
@@ -169,6 +174,13 @@ class Composer {
     }
   }
 
+  /// Content that may get lost is not shared with an object that may not; nor the other way, so that what evicting an object
+  /// frees is its own.
+  bool IsOfOtherClass(const ObjectRun& run) const {
+    if (run.content.extent == kHole) return false;
+    return core_.buckets.IsCache(run.source->version->state->bucket) != core_.buckets.IsCache(request_.bucket);
+  }
+
   bool IsTooShort(const ObjectRun& run) const {
     if (run.content.length < kShortRunBytes) return true;
     if (run.content.length >= kMiddlingRunBytes || run.content.extent == kHole) return false;
@@ -182,6 +194,7 @@ class Composer {
     uint64_t total = 0;
     for (const ObjectRun& run : runs_)
       if (run.copied) total += run.content.length;
+    copied_bytes_ = total;
     if (total != 0) {
       ContentCopy copy(core_, context_, fmt::format("{}/{}", request_.bucket_name, request_.key), total);
       for (const ObjectRun& run : runs_) {
@@ -208,6 +221,7 @@ class Composer {
   std::map<std::pair<uint64_t, std::string>, OpenVersionPtr> opened_;  // by bucket and key
   std::vector<OpenSource> sources_;  // as they were asked for
   std::vector<ObjectRun> runs_;
+  uint64_t copied_bytes_ = 0;
   PublishRequest out_{.crc32c = base::kCrc32cEmpty};
 };
 
@@ -217,8 +231,14 @@ rt::Task<Result<store::ObjectInfo>> ComposeObject(Core& core, const store::Conte
                                                   store::Operation operation, ComposeRequest request) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     FB_CO_TRY(store::CheckDeadline(context, "compose"));
-    Composer composer(core, context, request);
-    Result<PublishRequest> publish = co_await composer.Run();
+    std::optional<Composer> composer(std::in_place, core, context, request);
+    Result<PublishRequest> publish = co_await composer->Run();
+    if (publish.status().code() == Code::kResourceExhausted && composer->copied_bytes() != 0) {
+      // What was evicted for it may have waited for the sources to be closed.
+      const uint64_t bytes = composer->copied_bytes();
+      composer.reset();
+      if (attempt + 1 < kAttempts && co_await MakeRoom(core, context, bytes)) continue;
+    }
     if (!publish.ok()) {
       if (operation.id.IsNone() || !store::IsResult(publish.error().code())) co_return publish.error();
       FB_CO_ASSIGN(const auto earlier, co_await BeginPut(core, context, operation, publish.error(), false));

@@ -34,6 +34,7 @@ rt::Task<Result<uint32_t>> SumOfPart(const store::Context& context, const OpenVe
 ContentCopy::ContentCopy(Core& core, const store::Context& context, std::string name, uint64_t total_bytes)
     : context_(context), writer_(core, context.reactor, std::move(name), total_bytes), left_(total_bytes) {
   writer_.NeedExtents();
+  writer_.HoldsVersions();
 }
 
 rt::Task<Result<uint32_t>> ContentCopy::AddRange(OpenVersionPtr from, uint64_t offset, uint64_t length) {

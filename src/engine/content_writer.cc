@@ -85,7 +85,7 @@ rt::Task<Status> ContentWriter::Issue(const store::Context& context, Urgency urg
     const uint64_t whole = base::RoundDown(pending_bytes_, device::kUnit);
     if (!last && whole == 0) co_return Status();
     if (extents_.empty() || extents_.back().length_bytes == extents_.back().run.length_bytes())
-      FB_CO_TRY(Fail(BeginExtent(context, urgency)));
+      FB_CO_TRY(Fail(co_await BeginExtent(context, urgency)));
     const NewExtent& extent = extents_.back();
     const uint64_t room = std::min(kWriteBytes, extent.run.length_bytes() - extent.length_bytes);
     if (urgency == Urgency::kWorthIt && whole < room) co_return Status();
@@ -109,20 +109,15 @@ uint64_t ContentWriter::NextExtentBytes(Urgency urgency) const {
   return std::min(want, kWriterExtentBytes);
 }
 
-Status ContentWriter::BeginExtent(const store::Context& context, Urgency urgency) {
-  FB_TRY(core_.health());
+rt::Task<Status> ContentWriter::BeginExtent(const store::Context& context, Urgency urgency) {
+  FB_CO_TRY(core_.health());
   const auto units = static_cast<uint32_t>(base::DivideUp(NextExtentBytes(urgency), device::kUnit));
-  Result<UnitRun> run = core_.allocator.Reserve(units);
-  if (!run.ok()) {
-    core_.epochs.Collect();
-    run = core_.allocator.Reserve(units);
-    if (!run.ok()) return run.error();
-  }
+  FB_CO_ASSIGN(const UnitRun run, co_await ReserveUnits(core_, context, units, wait_));
   EndBlock();
-  extents_.push_back({.run = *run, .length_bytes = 0, .checksums = {}});
-  shared_->units->Add(*run);
+  extents_.push_back({.run = run, .length_bytes = 0, .checksums = {}});
+  shared_->units->Add(run);
   if (units < Allocator::kSmallUnits) ZeroAhead(core_, context.reactor);
-  return {};
+  co_return Status();
 }
 
 rt::Task<Status> ContentWriter::IssueOne(const store::Context& context, uint64_t bytes) {

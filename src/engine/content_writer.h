@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "engine/core.h"
+#include "engine/eviction.h"
 #include "engine/new_content.h"
 #include "rt/sync.h"
 #include "store/object_store.h"
@@ -45,6 +46,8 @@ class ContentWriter {
   void CutAt(uint64_t bytes) { cut_bytes_ = bytes; }
   /// As long as there is no more than that, and memory for it, content stays in memory. Before the first Write.
   void HoldBack(uint64_t bytes) { hold_back_bytes_ = bytes; }
+  /// The caller has versions open: it does not wait until readers let go of space.
+  void HoldsVersions() { wait_ = WaitForReaders::kNo; }
   /// Nothing is taken from here on.
   void End() { ended_ = true; }
   /// All content, when none of it went to a device; its memory is free then, and Finish is not called. After End.
@@ -83,7 +86,7 @@ class ContentWriter {
   Status Check(const base::Buffer& data) const;
   rt::Task<Status> Issue(const store::Context& context, Urgency urgency);
   rt::Task<Status> IssueOne(const store::Context& context, uint64_t bytes);
-  Status BeginExtent(const store::Context& context, Urgency urgency);
+  rt::Task<Status> BeginExtent(const store::Context& context, Urgency urgency);
   uint64_t NextExtentBytes(Urgency urgency) const;
   std::unique_ptr<WriteMemory> TakePending(uint64_t bytes);
   void Checksum(ByteView bytes);
@@ -99,6 +102,7 @@ class ContentWriter {
   uint64_t hold_back_bytes_ = 0;
   uint64_t cut_bytes_ = 0;
   bool ended_ = false;
+  WaitForReaders wait_ = WaitForReaders::kYes;
   Status failure_;
 
   uint64_t size_bytes_ = 0;           // taken so far

@@ -75,6 +75,7 @@ struct StoreCopier::Chunk {
   uint32_t device = 0;
   uint64_t offset = 0;  // on the device
   uint64_t block_bytes = 0;
+  bool cache = false;  // what does not match is gone, and is copied as it is
   std::vector<uint32_t> checksums;
   MutableByteView memory;  // whole units
   std::optional<size_t> damaged_block;
@@ -147,6 +148,7 @@ rt::Task<Status> StoreCopier::CopyContent(meta::MetaStore& rows, Devices& from, 
            .device = record.device,
            .offset = record.first_unit * device::kUnit + begin,
            .block_bytes = block_bytes,
+           .cache = record.cache,
            .checksums = {first, first + static_cast<ptrdiff_t>(base::DivideUp(length, block_bytes))},
            .memory = memory.writable().subspan(used, space)});
       used += space;
@@ -193,6 +195,10 @@ rt::Task<Status> StoreCopier::CopyChunk(Chunk& chunk, Devices& from, Devices& to
     const BlockCopies copies =
         co_await CheckCopies(reactor_, from, chunk.device, offset, chunk.BlockMemory(block), matches);
     if (copies.right) continue;
+    if (chunk.cache) {  // the objects that have it are gone, here and there
+      std::ranges::fill(chunk.BlockMemory(block), std::byte{0});
+      continue;
+    }
     chunk.damaged_block = block;
     if (!copies.failure.ok()) co_return copies.failure;
     co_return Status::DataLoss("unit {} of {} does not match its checksum (extent {})", offset / device::kUnit,

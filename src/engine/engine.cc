@@ -2,10 +2,12 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/checksum.h"
 #include "base/limits.h"
+#include "engine/cache_transactions.h"
 #include "engine/compose.h"
 #include "engine/copy.h"
 #include "engine/loader.h"
@@ -17,6 +19,7 @@
 #include "engine/transactions.h"
 #include "engine/upload_transactions.h"
 #include "engine/writer.h"
+#include "store/cache_class.h"
 #include "store/checks.h"
 #include "store/conditions.h"
 #include "store/operations.h"
@@ -76,6 +79,51 @@ Status LoadCounters(meta::MetaStore& meta, GroupCommit& commits) {
   FB_ASSIGN(const Counters counters, DecodeCounters(*row));
   commits.SetCounters(counters);
   return {};
+}
+
+Status LoadCaches(meta::MetaStore& meta, Core& core) {
+  std::map<uint64_t, TenantId> owners;
+  for (const auto& [id, owner] : core.buckets.Caches()) {
+    core.order.AddBucket(id, owner);
+    owners.emplace(id, owner);
+  }
+  FB_ASSIGN(const std::optional<std::string> row, meta.Get(Family::kSystem, kCacheTotalsKey));
+  if (row) {
+    FB_ASSIGN(const CacheTotals totals, DecodeCacheTotals(*row));
+    core.commits->SetCacheTotals(totals);
+  }
+  const std::unique_ptr<meta::Scan> scan = meta.NewScan(Family::kSystem, PrefixEnd(kCachePinPrefix));
+  for (scan->Seek(kCachePinPrefix); scan->Valid(); scan->Next()) {
+    FB_ASSIGN(const CachedName name, DecodePinKey(scan->key()));
+    FB_ASSIGN(const PinRecord pin, DecodePin(scan->key(), scan->value()));
+    core.pins.Set(name, {.record = pin, .owner = owners[name.bucket]});
+  }
+  return scan->status();
+}
+
+/// Objects that a program put which did not know the order, some at a time. Repeated, it does the same.
+rt::Task<Status> EnterOldObjects(rt::Reactor& reactor, Core& core) {
+  constexpr size_t kAtOnce = 10'000;
+  constexpr int64_t kNsInMs = 1'000'000;
+  for (const auto& [bucket, owner] : core.buckets.Caches()) {
+    const std::unique_ptr<meta::Scan> scan = core.meta->NewScan(Family::kObjects, PrefixEnd(BucketPrefix(bucket)));
+    scan->Seek(BucketPrefix(bucket));
+    while (scan->Valid()) {
+      std::vector<CachedObject> objects;
+      for (; scan->Valid() && objects.size() < kAtOnce; scan->Next()) {
+        FB_CO_ASSIGN(const ObjectKey name, DecodeObjectKey(scan->key()));
+        FB_CO_ASSIGN(const ObjectRecord record, DecodeObject(scan->key(), scan->value()));
+        if (record.delete_marker) continue;
+        objects.push_back({.name = {bucket, name.version},
+                           .record = {.key = std::string(name.key),
+                                      .size_bytes = record.size_bytes,
+                                      .put_ms = static_cast<uint64_t>(std::max<int64_t>(record.modified_ns / kNsInMs, 0))}});
+      }
+      FB_CO_TRY(co_await core.meta->Commit(reactor, MakeEnterCache(core, std::move(objects))));
+    }
+    FB_CO_TRY(scan->status());
+  }
+  co_return Status();
 }
 
 /// Gives whether it is of the format that this program writes. NotFound when the metadata is empty: a new store.
@@ -180,8 +228,10 @@ rt::Task<Result<std::unique_ptr<Engine>>> Engine::Open(rt::Reactor& reactor, Par
   FB_CO_TRY(LoadFreeSpace(*core->meta, core->allocator));
   FB_CO_TRY(core->commits->tenants().Load(*core->meta));
   FB_CO_TRY(core->operations.Load(*core->meta));
+  FB_CO_TRY(LoadCaches(*core->meta, *core));
   // From here on the last commit is witnessed, whatever happens to the log. No commit is in progress yet.
   FB_CO_TRY(co_await core->commits->WriteWitness(reactor, core->meta->last_commit()));
+  if (identity.ok() && !*identity) FB_CO_TRY(co_await EnterOldObjects(reactor, *core));
   if (!identity.value_or(false) || core->commits->tenants().changed())
     FB_CO_TRY(co_await core->meta->Commit(reactor, std::make_unique<IdentityTransaction>(store)));
   FB_CO_ASSIGN(core->zeros, MakeZeros(core->memory));
@@ -279,6 +329,7 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::Open(const store:
   if (!state.ok()) co_return state.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
   if (*state == nullptr) co_return store::NoSuchObject(bucket, key);
   FB_CO_TRY(store::CheckCondition(condition, (*state)->info.etag, bucket, key));
+  if (core_->order.has_buckets()) core_->order.NoteUse((*state)->info.version);
   auto version =
       std::make_shared<const engine::OpenVersion>(*core_, std::move(bucket), *std::move(state), std::move(guard));
   co_return std::make_unique<Reader>(std::move(version));
@@ -289,13 +340,16 @@ rt::Task<Result<store::ObjectInfo>> Engine::Stat(const store::Context& context, 
   FB_CO_TRY(store::CheckDeadline(context, "stat"));
   FB_CO_TRY(base::CheckKey(key));
   FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
-  if (const ObjectCache::Found found = core_->cache.Lookup(id, key); found.state != nullptr)
-    co_return found.state->info;
   Core& core = *core_;
+  if (const ObjectCache::Found found = core.cache.Lookup(id, key); found.state != nullptr) {
+    const store::ObjectInfo& info = found.state->info;
+    if (core.IsExpired(id, info.version, info.modified)) co_return store::NoSuchObject(bucket, key);
+    co_return info;
+  }
   FB_CO_ASSIGN(const std::optional<NewestVersion> newest,
                co_await rt::Offload(context.reactor, *core.pool,
                                     [&core, id, key] { return FindNewest(*core.meta, id, key); }));
-  if (!newest) co_return store::NoSuchObject(bucket, key);
+  if (!newest || ExpiredOf(core, id)(*newest)) co_return store::NoSuchObject(bucket, key);
   co_return InfoOf(key, newest->version, newest->record);
 }
 
@@ -307,6 +361,8 @@ rt::Task<Status> Engine::CheckPutQuota(const store::Context& context, const std:
   const store::TenantUsage usage = core.commits->tenants().Of(owner);
   store::UsageChange change = store::UsageChange::Put(size_bytes);
   if (store::CheckQuota(owner, usage, change).ok()) co_return Status();
+  // Older objects give way, unless it is too much alone.
+  if (core.buckets.IsCache(bucket)) co_return store::CheckQuota(owner, {.quota = usage.quota}, change);
   if (core.buckets.VersioningOf(bucket_name) == store::Versioning::kSuspended) co_return Status();  // Commit knows
   FB_CO_ASSIGN(const std::optional<NewestVersion> newest,
                co_await rt::Offload(context.reactor, *core.pool,
@@ -323,12 +379,13 @@ rt::Task<Status> Engine::CheckPutCondition(const store::Context& context, const 
   Core& core = *core_;
   std::optional<std::string> etag;
   if (const ObjectCache::Found found = core.cache.Lookup(bucket, key); found.state != nullptr) {
-    etag = found.state->info.etag;
+    const store::ObjectInfo& info = found.state->info;
+    if (!core.IsExpired(bucket, info.version, info.modified)) etag = info.etag;
   } else {
     FB_CO_ASSIGN(std::optional<NewestVersion> newest,
                  co_await rt::Offload(context.reactor, *core.pool,
                                       [&core, bucket, key] { return FindNewest(*core.meta, bucket, key); }));
-    if (newest) etag = std::move(newest->record.etag);
+    if (newest && !ExpiredOf(core, bucket)(*newest)) etag = std::move(newest->record.etag);
   }
   co_return store::CheckCondition(condition, etag, bucket_name, key);
 }
@@ -497,7 +554,7 @@ rt::Task<Result<store::ListPage>> Engine::List(const store::Context& context, st
   FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   Core& core = *core_;
   co_return co_await rt::Offload(context.reactor, *core.pool, [&core, id, options = std::move(options)] {
-    return ListObjects(*core.meta, id, options);
+    return ListObjects(*core.meta, id, ExpiredOf(core, id), options);
   });
 }
 
@@ -534,7 +591,9 @@ rt::Task<Result<std::unique_ptr<store::ObjectReader>>> Engine::OpenVersion(const
     if (!loaded.ok()) co_return loaded.error().WithContext(fmt::format("open `{}/{}`", bucket, key));
     state = *std::move(loaded);
   }
-  if (state == nullptr) co_return store::NoSuchVersion(bucket, key, version);
+  if (state == nullptr || core_->IsExpired(id, version, state->info.modified))
+    co_return store::NoSuchVersion(bucket, key, version);
+  if (core_->order.has_buckets()) core_->order.NoteUse(version);
   co_return std::make_unique<Reader>(
       std::make_shared<const engine::OpenVersion>(*core_, std::move(bucket), std::move(state), std::move(guard)));
 }
@@ -549,7 +608,7 @@ rt::Task<Result<store::VersionInfo>> Engine::StatVersion(const store::Context& c
                co_await rt::Offload(context.reactor, *core.pool, [&core, id, key, version] {
                  return engine::StatVersion(*core.meta, id, key, version);
                }));
-  if (!found) co_return store::NoSuchVersion(bucket, key, version);
+  if (!found || core.IsExpired(id, version, found->object.modified)) co_return store::NoSuchVersion(bucket, key, version);
   co_return *std::move(found);
 }
 
@@ -560,7 +619,7 @@ rt::Task<Result<store::VersionPage>> Engine::ListVersions(const store::Context& 
   FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
   Core& core = *core_;
   co_return co_await rt::Offload(context.reactor, *core.pool, [&core, id, options = std::move(options)] {
-    return engine::ListVersions(*core.meta, id, options);
+    return engine::ListVersions(*core.meta, id, ExpiredOf(core, id), options);
   });
 }
 
@@ -719,6 +778,27 @@ rt::Task<Status> Engine::AbortUpload(const store::Context& context, store::Uploa
                                         : MakeRefusal(id.error()));
 }
 
+// ---- caches ----
+
+rt::Task<Status> Engine::Pin(const store::Context& context, std::string bucket, std::string key,
+                             std::chrono::milliseconds time) {
+  FB_CO_TRY(store::CheckPinTime(time));
+  co_return co_await ChangePin(context, std::move(bucket), std::move(key), time);
+}
+
+rt::Task<Status> Engine::Unpin(const store::Context& context, std::string bucket, std::string key) {
+  return ChangePin(context, std::move(bucket), std::move(key), std::nullopt);
+}
+
+rt::Task<Status> Engine::ChangePin(const store::Context& context, std::string bucket, std::string key,
+                                   std::optional<std::chrono::milliseconds> time) {
+  FB_CO_TRY(store::CheckDeadline(context, "pin"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const uint64_t id, FindBucket(context, bucket));
+  FB_CO_TRY(core_->health());
+  co_return co_await Commit(*core_, context, MakePin(*core_, std::move(bucket), id, std::move(key), time));
+}
+
 // ---- tenants ----
 
 rt::Task<Status> Engine::SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) {
@@ -740,7 +820,11 @@ store::StoreUsage Engine::usage() const {
           .used_bytes = capacity - core_->allocator.free_bytes(),
           .device_bytes_read = devices_->bytes_read(),
           .device_bytes_written = devices_->bytes_written(),
-          .device_flushes = core_->commits->flushes()};
+          .device_flushes = core_->commits->flushes(),
+          .cache_evicted = core_->cache_counts.evicted.load(std::memory_order_relaxed),
+          .cache_evicted_bytes = core_->cache_counts.evicted_bytes.load(std::memory_order_relaxed),
+          .cache_expired = core_->cache_counts.expired.load(std::memory_order_relaxed),
+          .cache_gone = core_->cache_counts.gone.load(std::memory_order_relaxed)};
 }
 
 EngineStats Engine::stats() const {

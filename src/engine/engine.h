@@ -7,8 +7,10 @@
 // its metadata synced, in this order.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -130,6 +132,9 @@ class Engine final : public store::ObjectStore {
                                                      store::CompleteOptions options) override;
   rt::Task<Status> AbortUpload(const store::Context& context, store::UploadName upload) override;
 
+  rt::Task<Status> Pin(const store::Context& context, std::string bucket, std::string key,
+                       std::chrono::milliseconds time) override;
+  rt::Task<Status> Unpin(const store::Context& context, std::string bucket, std::string key) override;
   rt::Task<Status> SetQuota(const store::Context& context, TenantId tenant, store::Quota quota) override;
   rt::Task<Result<store::TenantUsage>> GetTenantUsage(const store::Context& context,
                                                       TenantId tenant) override;
@@ -196,6 +201,9 @@ class Engine final : public store::ObjectStore {
   rt::Task<Status> CheckPutCondition(const store::Context& context, const std::string& bucket_name,
                                      uint64_t bucket, const std::string& key,
                                      const store::Condition& condition);
+
+  rt::Task<Status> ChangePin(const store::Context& context, std::string bucket, std::string key,
+                             std::optional<std::chrono::milliseconds> time);
 
   const std::unique_ptr<Devices> devices_;
   const std::unique_ptr<Core> core_;

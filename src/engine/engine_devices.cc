@@ -173,7 +173,8 @@ rt::Task<Result<store::StoreSpace>> Engine::GetSpace(const store::Context& conte
                                        .free_bytes = metadata.free_bytes,
                                        .reserve_bytes = metadata.reserve_bytes},
                           .objects = stored.objects,
-                          .object_bytes = stored.bytes};
+                          .object_bytes = stored.bytes,
+                          .cache_bytes = core.commits->cache_bytes()};
   const std::vector<Allocator::DeviceUse> devices = core.allocator.devices();
   for (uint32_t id = 0; id < devices.size(); ++id) {
     store::DeviceSpace device{.name = core.devices.at(id).name(),

@@ -29,6 +29,10 @@ class TwinFixture final : public StoreFixture {
     twins_.Reopen();
     return true;
   }
+  bool PassTime(base::Duration time) override {
+    twins_.clock().Advance(time);
+    return true;
+  }
 
  private:
   engine::TwinStore twins_{{.devices = 2, .device_bytes = 256 * base::kMiB, .arena_bytes = 32 * base::kMiB}};
@@ -51,6 +55,10 @@ class DirectoryFixture final : public StoreFixture {
     Keep(engine::StoreDirectory::Open(path(), environment(), {}));
     return true;
   }
+  bool PassTime(base::Duration time) override {
+    clock_.Advance(time);
+    return true;
+  }
 
  private:
   std::string path() const { return temporary_.path() + "/store"; }
@@ -70,7 +78,7 @@ class DirectoryFixture final : public StoreFixture {
   }
 
   meta::TemporaryDirectory temporary_;
-  base::SystemClock clock_;
+  base::FakeClock clock_;
   base::SecureRandom random_;
   std::unique_ptr<base::Log> log_ = base::Log::Discard();
   std::unique_ptr<base::Arena> arena_ = *base::Arena::Create(32 * base::kMiB);

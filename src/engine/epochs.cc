@@ -49,6 +49,7 @@ void EpochSet::Retire(std::vector<UnitRun> runs) {
   if (runs.empty()) return;
   base::MutexLock lock(mutex_);
   retired_count_.fetch_add(runs.size());
+  for (const UnitRun& run : runs) retired_bytes_.fetch_add(run.length_bytes(), std::memory_order_relaxed);
   const uint64_t epoch = current_.load();
   if (retired_.empty() || retired_.back().epoch != epoch) retired_.push_back({.epoch = epoch, .runs = {}});
   retired_.back().runs.insert(retired_.back().runs.end(), runs.begin(), runs.end());
@@ -73,6 +74,7 @@ size_t EpochSet::CollectSome(size_t most) {
   while (!retired_.empty() && retired_.front().epoch + 2 <= epoch && done < most) {
     std::deque<UnitRun>& runs = retired_.front().runs;
     for (; !runs.empty() && done < most; ++done) {
+      retired_bytes_.fetch_sub(runs.front().length_bytes(), std::memory_order_relaxed);
       reclaim_(runs.front());
       runs.pop_front();
     }

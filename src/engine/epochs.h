@@ -55,6 +55,7 @@ class EpochSet {
   void Collect() FB_EXCLUDES(mutex_);
   /// Runs that wait for readers.
   size_t retired() const { return retired_count_.load(std::memory_order_relaxed); }
+  uint64_t retired_bytes() const { return retired_bytes_.load(std::memory_order_relaxed); }
 
  private:
   // Two generations of readers are told apart, the classic scheme: the epoch moves on from e to e + 1 only
@@ -79,6 +80,7 @@ class EpochSet {
   std::atomic<uint64_t> current_{2};
   std::array<Count, 2 * kStripes> counts_;
   std::atomic<size_t> retired_count_{0};
+  std::atomic<uint64_t> retired_bytes_{0};
   base::Mutex mutex_;
   std::deque<Retired> retired_ FB_GUARDED_BY(mutex_);  // oldest first
 };

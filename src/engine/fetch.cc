@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "engine/block_copies.h"
 #include "rt/when_all.h"
+#include "store/cache_class.h"
 
 namespace forebay::engine {
 namespace {
@@ -22,6 +23,7 @@ class Block {
 
   BlockKey key() const { return {id_, index_}; }
   uint32_t device() const { return record_.device; }
+  bool is_cache() const { return record_.cache; }
   uint64_t device_offset() const { return record_.first_unit * device::kUnit + begin(); }
   uint64_t content_bytes() const {
     return std::min(uint64_t{1} << record_.block_shift, record_.length_bytes - begin());
@@ -125,7 +127,9 @@ class Fetcher {
     for (Claimed& one : run) views.push_back(one.memory.writable());
     const Block first(state_, *run[0].part);
     Status status = co_await core_.devices.Read(reactor_, first.device(), first.device_offset(), views);
-    if (!status.ok())
+    if (status.code() == Code::kDataLoss && first.is_cache())
+      status = store::CachedObjectIsGone(version_.bucket_name, state_.info.key);
+    else if (!status.ok())
       status =
           Status(status.code(), fmt::format("object `{}/{}` at offset {}: {}", version_.bucket_name,
                                             state_.info.key, run[0].part->object_offset, status.message()));
@@ -168,6 +172,8 @@ class Fetcher {
                         copies.repaired != 0 ? "it was written again from the other" : copies.failure.message());
       co_return Status();
     }
+    // What a power cut left of content that nobody flushed.
+    if (block.is_cache()) co_return store::CachedObjectIsGone(version_.bucket_name, state_.info.key);
     core_.damaged_blocks.fetch_add(1, std::memory_order_relaxed);
     Status damage = Status::DataLoss(
         "object `{}/{}` is damaged at offset {}: the block at unit {} of {} does not match its checksum",

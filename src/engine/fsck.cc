@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/checksum.h"
 #include "device/aligned_bytes.h"
+#include "engine/cache_rows.h"
 #include "engine/engine.h"
 #include "engine/loader.h"
 #include "engine/operation_rows.h"
@@ -16,6 +18,7 @@
 #include "engine/superblock.h"
 #include "engine/tenant_accounts.h"
 #include "engine/upload_rows.h"
+#include "store/cache_class.h"
 #include "store/tenancy.h"
 
 namespace forebay::engine {
@@ -42,6 +45,7 @@ class Checker {
     FB_CO_TRY(CheckMapRows());
     FB_CO_TRY(CheckOperations());
     FB_CO_TRY(CheckTenants());
+    FB_CO_TRY(CheckCaches());
     co_return std::move(report_);
   }
 
@@ -51,6 +55,7 @@ class Checker {
     UnitRun run;
     uint64_t length_bytes;
     uint64_t references;
+    bool cache = false;
     uint64_t seen = 0;
     std::optional<uint64_t> damaged_at;  // the first block that does not match
   };
@@ -81,7 +86,9 @@ class Checker {
   void CountObject(uint64_t bucket, uint64_t size_bytes);
   Status CheckInline(const std::string& name, const NewestVersion& version);
   Result<std::vector<Piece>> PiecesOf(const NewestVersion& version);
-  void CheckPieces(const std::string& name, const std::vector<Piece>& pieces);
+  /// Of an object of a cache bucket, or of another one.
+  void CheckPieces(const std::string& name, const std::vector<Piece>& pieces, bool cache);
+  Status CheckCaches();
   Status CheckUploads();
   void CheckReferences();
   void CheckOverlaps();
@@ -90,6 +97,7 @@ class Checker {
   Status CheckMapRows();
   Status CheckTenants();
   Status CheckOperations();
+  bool IsCache(uint64_t bucket) const { return caches_.contains(bucket); }
 
   rt::Reactor& reactor_;
   Devices& devices_;
@@ -99,6 +107,9 @@ class Checker {
   std::optional<Uuid> store_;
   Counters counters_;
   std::map<uint64_t, std::string> buckets_;          // by id
+  std::set<uint64_t> caches_;                        // buckets of that class
+  std::vector<CachedName> cached_;                   // objects in them
+  bool is_current_ = false;                          // the identity's format
   std::map<uint64_t, TenantId> owners_;              // of buckets, by id
   TenantUsages usages_;                              // as counted here, without quotas
   std::vector<Extent> extents_;                      // ascending by id
@@ -133,7 +144,7 @@ Status Checker::CheckCounters() {
     Error("the metadata does not say of which store it is");
   } else if (const Result<Identity> found = DecodeIdentity(*identity); !found.ok()) {
     Error(found.error());
-  } else if (store_ && found->store != *store_) {
+  } else if (is_current_ = found->current; store_ && found->store != *store_) {
     Error("the metadata belongs to store {}, the devices to store {}", found->store.ToString(), store_->ToString());
   }
   FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kCountersKey));
@@ -155,6 +166,7 @@ Status Checker::CheckBuckets() {
     if (!bucket.ok()) return Error(bucket.error());
     if (store::CountsAsBucket(bucket->info.owner)) ++report_.buckets;
     owners_.emplace(bucket->id, bucket->info.owner);
+    if (store::IsCache(bucket->info)) caches_.insert(bucket->id);
     ++usages_[bucket->info.owner].buckets;
     if (bucket->id >= counters_.next_bucket)
       Error("bucket `{}` has number {}, which was not given out", name, bucket->id);
@@ -182,10 +194,12 @@ rt::Task<Status> Checker::CheckExtents() {
                           .first_unit = record->first_unit,
                           .units = static_cast<uint32_t>(record->units())},
                   .length_bytes = record->length_bytes,
-                  .references = record->references};
+                  .references = record->references,
+                  .cache = record->cache};
     ++report_.extents;
     report_.extent_bytes += record->length_bytes;
     report_.used_bytes += extent.run.length_bytes();
+    if (extent.cache) report_.cache_bytes += extent.run.length_bytes();
     if (options_.verify_data) co_await VerifyExtent(*record, extent);
     extents_.push_back(extent);
   }
@@ -214,6 +228,7 @@ rt::Task<void> Checker::VerifyExtent(const ExtentRecord& record, Extent& extent)
       else
         right = true;
     }
+    if (!right && record.cache) wrong.clear();  // no error: the objects that have it are gone
     for (const std::string& text : wrong)
       Error("{}{}", text, right ? "; the other side has it, and a scrub writes it again" : "");
     if (right)
@@ -255,10 +270,11 @@ Status Checker::CheckObject(std::string_view row_key, std::string_view value) {
   }
   CountObject(key->bucket, version->record.size_bytes);
   if (version->record.delete_marker) return {};
+  if (IsCache(key->bucket)) cached_.push_back({key->bucket, key->version});
   if (version->record.storage == Storage::kInline) return CheckInline(name, *version);
   const Result<std::vector<Piece>> pieces = PiecesOf(*version);
   if (pieces.ok()) {
-    CheckPieces(name, *pieces);
+    CheckPieces(name, *pieces, IsCache(key->bucket));
   } else {
     Error("object `{}`: {}", name, pieces.error().message());
   }
@@ -303,8 +319,9 @@ Result<std::vector<Piece>> Checker::PiecesOf(const NewestVersion& version) {
   return pieces;
 }
 
-void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pieces) {
+void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pieces, bool cache) {
   uint64_t offset = 0;
+  bool is_gone = false;
   for (const Piece& piece : pieces) {
     if (piece.extent == kHole) {
       offset += piece.length;
@@ -317,10 +334,14 @@ void Checker::CheckPieces(const std::string& name, const std::vector<Piece>& pie
       ++extent->seen;
       if (!base::RangeFits(piece.offset, piece.length, extent->length_bytes))
         Error("object `{}` at offset {}: extent {} is shorter than its map says", name, offset, piece.extent);
-      if (extent->damaged_at) Error("object `{}` is damaged at or after offset {}", name, offset);
+      if (extent->cache && !cache)
+        Error("object `{}` at offset {}: extent {} is that of a cache, whose content may get lost", name, offset, piece.extent);
+      is_gone |= extent->cache && extent->damaged_at;
+      if (extent->damaged_at && !extent->cache) Error("object `{}` is damaged at or after offset {}", name, offset);
     }
     offset += piece.length;
   }
+  if (is_gone) ++report_.cache_objects_gone;
 }
 
 Status Checker::CheckUploads() {
@@ -354,7 +375,8 @@ Status Checker::CheckUploads() {
     } else if (const auto owner = owners_.find(upload->second.first); owner != owners_.end()) {
       store::AddUsage({.bytes = static_cast<int64_t>(record->size_bytes)}, &usages_[owner->second]);
     }
-    CheckPieces(fmt::format("part {} of upload {:x}", key->number, key->upload), record->pieces);
+    const bool cache = upload == uploads_.end() || IsCache(upload->second.first);
+    CheckPieces(fmt::format("part {} of upload {:x}", key->number, key->upload), record->pieces, cache);
   }
   return parts->status();
 }
@@ -468,6 +490,47 @@ Status Checker::CheckOperations() {
   if (state.ok() && state->count != report_.operations)
     Error("the results of {} operations are counted and {} are kept", state->count, report_.operations);
   return scan->status();
+}
+
+Status Checker::CheckCaches() {
+  FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kCacheTotalsKey));
+  const Result<CacheTotals> totals = row ? DecodeCacheTotals(*row) : CacheTotals{};
+  if (!totals.ok()) Error(totals.error());
+  if (totals.ok() && totals->device_bytes != report_.cache_bytes)
+    Error("{} bytes of the devices are counted for caches, and extents of caches have {}", totals->device_bytes,
+          report_.cache_bytes);
+  std::ranges::sort(cached_);
+  auto expected = cached_.begin();
+  const std::unique_ptr<meta::Scan> order = meta_.NewScan(Family::kSystem, PrefixEnd(kCacheOrderPrefix));
+  for (order->Seek(kCacheOrderPrefix); order->Valid(); order->Next()) {
+    const Result<CachedName> name = DecodeOrderKey(order->key());
+    const Result<OrderRecord> record = DecodeOrder(order->key(), order->value());
+    if (!name.ok() || !record.ok()) {
+      Error(name.ok() ? record.error() : name.error());
+      continue;
+    }
+    for (; expected != cached_.end() && *expected < *name; ++expected)
+      Error("version {} of a cache bucket, number {}, is not in its order", expected->version, expected->bucket);
+    const bool is_there = expected != cached_.end() && *expected == *name;
+    FB_ASSIGN(const std::optional<std::string> object,
+              meta_.Get(Family::kObjects, EncodeObjectKey(name->bucket, record->key, name->version)));
+    if (!is_there || !object) Error("the order of bucket {} names `{}`, version {}, which is not there", name->bucket, record->key, name->version);
+    if (is_there) ++expected;
+  }
+  FB_TRY(order->status());
+  for (; is_current_ && expected != cached_.end(); ++expected)
+    Error("version {} of a cache bucket, number {}, is not in its order", expected->version, expected->bucket);
+  const std::unique_ptr<meta::Scan> pins = meta_.NewScan(Family::kSystem, PrefixEnd(kCachePinPrefix));
+  for (pins->Seek(kCachePinPrefix); pins->Valid(); pins->Next()) {
+    const Result<CachedName> name = DecodePinKey(pins->key());
+    const Result<PinRecord> record = DecodePin(pins->key(), pins->value());
+    if (!name.ok() || !record.ok()) {
+      Error(name.ok() ? record.error() : name.error());
+    } else if (!std::ranges::binary_search(cached_, *name)) {
+      Error("version {} of bucket {} is pinned and not there", name->version, name->bucket);
+    }
+  }
+  return pins->status();
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 // each object has the content its record promises, each part of an upload too; each extent is referred to as often as it counts, lies
 // inside of its device, overlaps no other, and the free-space bitmaps are exactly the union of all extents;
 // no row is left that nothing refers to; the accounts of tenants are what their buckets hold; the results of operations are as
-// many as are counted. With
-// verify_data it also reads every block and compares its checksum. It never changes anything. Reactor-local
+// many as are counted; the objects of cache buckets stand in their order, and in no other's. With
+// verify_data it also reads every block and compares its checksum; one of a cache object that does not match is no error: the
+// object is gone. It never changes anything. Reactor-local
 // in the call; memory grows with the number of extents (some 100 bytes each).
 #pragma once
 
@@ -38,6 +39,8 @@ struct FsckReport {
   uint64_t used_bytes = 0;  // of the devices
   uint64_t capacity_bytes = 0;
   uint64_t verified_bytes = 0;
+  uint64_t cache_bytes = 0;         // of used_bytes: content of cache buckets
+  uint64_t cache_objects_gone = 0;  // with verify_data: those whose content did not last, which is no damage
   bool clean() const { return error_count == 0; }
 };
 

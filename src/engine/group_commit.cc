@@ -36,7 +36,7 @@ void GroupCommit::AddChange(const UnitRun& run, bool used) {
   changes_[{run.device, static_cast<uint32_t>(run.first_unit / kGroupUnits)}].push_back({run, used});
 }
 
-Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch) {
+Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch, bool* durable) {
   const auto changes = std::exchange(changes_, {});
   for (const auto& [group, list] : changes) {
     const std::string key = GroupKey(group.first, group.second);
@@ -57,12 +57,29 @@ Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch) {
     }
     batch.Put(meta::Family::kGroups, key, EncodeGroup(key, bitmap));
   }
-  if (counters_ != written_counters_) {
-    batch.Put(meta::Family::kSystem, kCountersKey, EncodeCounters(counters_));
-    written_counters_ = counters_;
+  WriteCounters(batch, durable);
+  if (std::exchange(cache_changed_, false)) {
+    batch.Put(meta::Family::kSystem, kCacheTotalsKey, EncodeCacheTotals(cache_totals_));
+    cache_bytes_.store(cache_totals_.device_bytes, std::memory_order_relaxed);
   }
   tenants_.WriteRows(batch);
   return {};
+}
+
+/// No number is given out twice, also when a power cut takes the group that used it: such groups take their numbers from
+/// below what a durable row says.
+void GroupCommit::WriteCounters(meta::Batch& batch, bool* durable) {
+  constexpr uint64_t kAhead = uint64_t{1} << 20;
+  const bool is_covered = counters_.next_extent <= written_counters_.next_extent &&
+                          counters_.next_version <= written_counters_.next_version &&
+                          counters_.next_bucket <= written_counters_.next_bucket;
+  if (is_covered) return;
+  const uint64_t ahead = *durable ? 0 : kAhead;
+  *durable = true;
+  written_counters_ = {.next_extent = std::max(written_counters_.next_extent, counters_.next_extent + ahead),
+                       .next_version = std::max(written_counters_.next_version, counters_.next_version + ahead),
+                       .next_bucket = std::max(written_counters_.next_bucket, counters_.next_bucket)};
+  batch.Put(meta::Family::kSystem, kCountersKey, EncodeCounters(written_counters_));
 }
 
 Status GroupCommit::FlushData(uint64_t witness, bool /*data*/) {

@@ -107,8 +107,8 @@ Result<ObjectStatePtr> ResolveSegmented(meta::MetaStore& meta, const Devices& de
 /// Walks the keys of a bucket, newest versions only, delete markers left out.
 class BucketCursor final : public store::KeyCursor {
  public:
-  BucketCursor(meta::MetaStore& meta, uint64_t bucket)
-      : bucket_(bucket), scan_(meta.NewScan(meta::Family::kObjects, PrefixEnd(BucketPrefix(bucket)))) {}
+  BucketCursor(meta::MetaStore& meta, uint64_t bucket, const HiddenVersions& hidden)
+      : bucket_(bucket), hidden_(hidden), scan_(meta.NewScan(meta::Family::kObjects, PrefixEnd(BucketPrefix(bucket)))) {}
 
   void Seek(std::string_view key) override {
     std::string from = BucketPrefix(bucket_);
@@ -151,7 +151,7 @@ class BucketCursor final : public store::KeyCursor {
         status_ = newest.error().WithContext(key_);
         return;
       }
-      if (!newest->record.delete_marker) {
+      if (!newest->record.delete_marker && !hidden_(*newest)) {
         current_ = *std::move(newest);
         return;
       }
@@ -160,6 +160,7 @@ class BucketCursor final : public store::KeyCursor {
   }
 
   const uint64_t bucket_;
+  const HiddenVersions& hidden_;  // borrowed
   const std::unique_ptr<meta::Scan> scan_;
   std::string key_;
   std::optional<NewestVersion> current_;
@@ -167,6 +168,12 @@ class BucketCursor final : public store::KeyCursor {
 };
 
 }  // namespace
+
+HiddenVersions ExpiredOf(const Core& core, uint64_t bucket) {
+  return [&core, bucket](const NewestVersion& version) {
+    return core.IsExpired(bucket, version.version, base::WallTime(base::Duration(version.record.modified_ns)));
+  };
+}
 
 Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view value) {
   FB_ASSIGN(const ObjectKey name, DecodeObjectKey(row_key));
@@ -278,7 +285,7 @@ Result<std::optional<store::VersionInfo>> StatVersion(meta::MetaStore& meta, uin
   return std::optional(Describe(key, found, newest == row_key));
 }
 
-Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
+Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket, const HiddenVersions& hidden,
                                         const store::VersionListOptions& options) {
   const std::string prefix = BucketPrefix(bucket) + options.prefix;
   const std::unique_ptr<meta::Scan> scan = meta.NewScan(meta::Family::kObjects, PrefixEnd(prefix));
@@ -294,10 +301,11 @@ Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
   FB_TRY(scan->status());
   store::VersionPage page;
   for (; scan->Valid(); scan->Next()) {
-    page.truncated = page.versions.size() == options.limit;
-    if (page.truncated) break;
     FB_ASSIGN(const ObjectKey name, DecodeObjectKey(scan->key()));
     FB_ASSIGN(const NewestVersion version, DecodeVersion(scan->key(), scan->value()));
+    if (hidden(version)) continue;
+    page.truncated = page.versions.size() == options.limit;
+    if (page.truncated) break;
     page.versions.push_back(Describe(name.key, version, name.key != key));
     key = name.key;
   }
@@ -308,11 +316,15 @@ Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
 rt::Task<Result<ObjectStatePtr>> FindObject(Core& core, const store::Context& context, uint64_t bucket,
                                             const std::string& key) {
   ObjectCache::Found found = core.cache.Lookup(bucket, key);
-  if (found.state != nullptr) co_return std::move(found.state);
+  const auto expired = [&core, bucket](const ObjectStatePtr& state) {
+    return core.IsExpired(bucket, state->info.version, state->info.modified);
+  };
+  if (found.state != nullptr) co_return expired(found.state) ? ObjectStatePtr() : std::move(found.state);
   FB_CO_ASSIGN(ObjectStatePtr state, co_await rt::Offload(context.reactor, *core.pool, [&core, bucket, key] {
                  return LoadObject(*core.meta, core.devices, bucket, key);
                }));
   if (state != nullptr) core.cache.Insert(state, found.generation);
+  if (state != nullptr && expired(state)) co_return ObjectStatePtr();
   co_return state;
 }
 
@@ -348,9 +360,9 @@ Status CheckPlace(uint64_t extent, const ExtentRecord& record, const Devices& de
       extent, record.first_unit, record.device);
 }
 
-Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket,
+Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket, const HiddenVersions& hidden,
                                     const store::ListOptions& options) {
-  BucketCursor cursor(meta, bucket);
+  BucketCursor cursor(meta, bucket, hidden);
   FB_ASSIGN(store::ListPage page,
             store::ListKeys(cursor, options, [&](std::string_view) { return cursor.Info(); }));
   FB_TRY(cursor.status());

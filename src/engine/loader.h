@@ -26,6 +26,10 @@ struct NewestVersion {
   ObjectRecord record;
 };
 
+/// Those that have expired.
+using HiddenVersions = std::function<bool(const NewestVersion&)>;
+HiddenVersions ExpiredOf(const Core& core, uint64_t bucket);
+
 /// Decodes an object row that stands under `row_key`.
 Result<NewestVersion> DecodeVersion(std::string_view row_key, std::string_view value);
 
@@ -56,7 +60,7 @@ Result<ObjectStatePtr> LoadVersion(meta::MetaStore& meta, const Devices& devices
                                    const std::string& key, uint64_t version);
 Result<std::optional<store::VersionInfo>> StatVersion(meta::MetaStore& meta, uint64_t bucket, const std::string& key,
                                                       uint64_t version);
-Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket,
+Result<store::VersionPage> ListVersions(meta::MetaStore& meta, uint64_t bucket, const HiddenVersions& hidden,
                                         const store::VersionListOptions& options);
 
 /// The current version, from the cache or from the metadata by way of a lookup thread; null when there is none. The
@@ -71,7 +75,8 @@ Status MapPieces(ObjectState& state, uint64_t begin, const std::vector<Piece>& p
 /// OutOfRange is never given: DataLoss when the extent does not lie in the data area of a device.
 Status CheckPlace(uint64_t extent, const ExtentRecord& record, const Devices& devices);
 
-Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket,
+/// `hidden` says which versions are not there to callers.
+Result<store::ListPage> ListObjects(meta::MetaStore& meta, uint64_t bucket, const HiddenVersions& hidden,
                                     const store::ListOptions& options);
 
 }  // namespace forebay::engine

@@ -83,8 +83,10 @@ Status Removal::Plan(meta::View& view, const CurrentVersion& current, ReferenceC
   return {};
 }
 
-void Removal::Apply(meta::Batch& batch) const {
+void Removal::Apply(meta::Batch& batch, Core& core) const {
   batch.Delete(Family::kObjects, row_key_);
+  if (const Result<ObjectKey> key = DecodeObjectKey(row_key_); key.ok() && core.buckets.IsCache(key->bucket))
+    LeaveCache(core, batch, {key->bucket, key->version});
   if (storage_ == Storage::kInline) batch.Delete(Family::kInline, NumberKey(content_));  // a marker has none
   for (const std::string& key : map_rows_) batch.Delete(Family::kMaps, key);
 }
@@ -92,6 +94,7 @@ void Removal::Apply(meta::Batch& batch) const {
 void ObjectChange::Done(const Status& outcome) {
   if (!changing_) return;
   changing_ = false;
+  victims_.Done(outcome);
   core_.cache.EndChange(bucket_, key_, outcome.ok() ? new_state_ : nullptr);
   EndOthers();
   if (!outcome.ok()) return;
@@ -101,10 +104,11 @@ void ObjectChange::Done(const Status& outcome) {
 
 Result<ObjectChange::Planned> ObjectChange::PlanRemoval(meta::View& view) {
   FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, bucket_name_, bucket_));
-  owner_ = bucket.owner;
+  SetBucket(bucket);
   FB_ASSIGN(std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
   std::optional<std::string_view> etag;
-  if (current && !current->newest.record.delete_marker) etag = current->newest.record.etag;
+  const bool shows = current && !current->newest.record.delete_marker && !IsExpired(key_, current->newest);
+  if (shows) etag = current->newest.record.etag;
   FB_TRY(store::CheckCondition(condition_, etag, bucket_name_, key_));
   Planned planned{.is_there = etag.has_value(),
                   .keeps = bucket.versioning == store::Versioning::kOn,
@@ -200,10 +204,12 @@ std::vector<Piece> ContentRows::Write(meta::Batch& batch, const ReferenceChanges
     record.first_unit = extent.run.first_unit;
     record.length_bytes = extent.length_bytes;
     record.references = new_references_[i];
+    record.cache = cache_;
     record.checksums = std::move(extent.checksums);
     const std::string key = NumberKey(id);
     batch.Put(Family::kExtents, key, EncodeExtent(key, record));
     core_.commits->MarkUsed(extent.run);
+    if (cache_) core_.commits->MarkCache(extent.run, true);
     new_ids.push_back(id);
     if (state != nullptr) state->extents.push_back({id, std::move(record)});
   }
@@ -240,14 +246,17 @@ Status PublishTransaction::Prepare(meta::View& view, meta::Batch& batch) {
   usage_change_.objects += put.objects;
   usage_change_.bytes += put.bytes;
   FB_ASSIGN(const Planned planned, PlanRemoval(view));
+  rows_.SetCache(cache_);
   FB_TRY(rows_.CheckSources(view));
   FB_TRY(rows_.Split(0, request_.size_bytes > kSegmentBytes ? kSegmentBytes : UINT64_MAX, kMaxSegmentPieces, references_));
+  FB_TRY(DisplaceForQuota(view));
   FB_TRY(references_.Plan(view));
   FB_TRY(view.CheckRoom(references_.RowBytes() + rows_.RowBytes()));
   FB_TRY(rows_.Check(references_));
-  FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
+  FB_TRY(CheckQuota());
   BeginChange();
-  if (planned.removes) removal_.Apply(batch);
+  victims_.Apply(batch);
+  if (planned.removes) removal_.Apply(batch, core_);
   references_.Apply(batch, *core_.commits);
   WriteVersion(batch, planned);
   ApplyMore(batch);
@@ -266,7 +275,7 @@ void PublishTransaction::WriteVersion(meta::Batch& batch, const Planned& planned
   record.crc32c = request_.crc32c;
   record.etag =
       request_.etag.empty() ? store::DefaultETag(version, request_.crc32c) : std::move(request_.etag);
-  record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
+  record.modified_ns = PutTime(core_, cache_);
   record.metadata = std::move(request_.metadata);
   record.attributes = std::move(request_.attributes);
 
@@ -286,6 +295,7 @@ void PublishTransaction::WriteVersion(meta::Batch& batch, const Planned& planned
   }
   const std::string row_key = EncodeObjectKey(bucket_, key_, version);
   batch.Put(Family::kObjects, row_key, EncodeObject(row_key, record));
+  if (cache_) EnterCache(core_, batch, {bucket_, version}, key_, record);
   state->info = InfoOf(key_, version, record);
   new_state_ = std::move(state);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,18 @@ Result<TenantId> OwnerOfBucket(meta::View& view, const std::string& name, uint64
 /// The same for changes that a bucket which keeps versions refuses: `what` is not done to its objects.
 Result<store::BucketInfo> FindUnversioned(meta::View& view, const std::string& name, uint64_t id, std::string_view what);
 
+/// The rows that a version of a cache bucket has besides: its place in the order, and its pin, which goes with it.
+void EnterCache(Core& core, meta::Batch& batch, const CachedName& name, const std::string& key, const ObjectRecord& record);
+void LeaveCache(Core& core, meta::Batch& batch, const CachedName& name);
+/// When an object of the bucket is put.
+int64_t PutTime(const Core& core, bool cache);
+
 /// Takes one version out, with whatever only it refers to.
 class Removal {
  public:
   /// Reads all that is needed but the extents, which `references` does.
   Status Plan(meta::View& view, const CurrentVersion& current, ReferenceChanges& references);
-  void Apply(meta::Batch& batch) const;
+  void Apply(meta::Batch& batch, Core& core) const;
 
  private:
   std::string row_key_;
@@ -54,9 +61,47 @@ class Removal {
   std::vector<std::string> map_rows_;
 };
 
+/// Objects of cache buckets that a change takes out besides.
+class Victims {
+ public:
+  /// Both are borrowed; the references are planned and applied by their owner.
+  Victims(Core& core, ReferenceChanges& references) : core_(core), references_(references) {}
+  Victims(const Victims&) = delete;
+  Victims& operator=(const Victims&) = delete;
+
+  /// Reads all that is needed but the extents. False when it is not there any more: its row in the order goes.
+  Result<bool> Add(meta::View& view, const CachedObject& object);
+  bool Has(const CachedName& name) const { return names_.contains(name); }
+  size_t count() const { return victims_.size(); }
+  uint64_t bytes() const { return bytes_; }
+  bool empty() const { return victims_.empty() && stale_.empty(); }
+  /// Cannot fail.
+  void Apply(meta::Batch& batch);
+  void Done(const Status& outcome);
+
+ private:
+  struct Victim {
+    CachedName name;
+    std::string key;
+    TenantId owner = TenantId::kNone;
+    uint64_t size_bytes = 0;
+    Removal removal;
+  };
+
+  Core& core_;
+  ReferenceChanges& references_;
+  std::vector<Victim> victims_;
+  std::vector<CachedName> stale_;  // rows of the order without an object
+  std::set<CachedName> names_;
+  uint64_t bytes_ = 0;
+  bool applied_ = false;
+};
+
 /// What puts, deletes and renames have in common: a key whose current version is replaced.
 class ObjectChange : public meta::Transaction {
  public:
+  /// What becomes of a cache object may be lost.
+  bool durable() const override { return !cache_; }
   void Done(const Status& outcome) final;
 
  protected:
@@ -66,7 +111,20 @@ class ObjectChange : public meta::Transaction {
         bucket_name_(std::move(bucket_name)),
         bucket_(bucket),
         key_(std::move(key)),
-        condition_(std::move(condition)) {}
+        condition_(std::move(condition)),
+        victims_(core, references_) {}
+
+  /// Of the bucket that is changed: before all else that looks at its rows.
+  void SetBucket(const store::BucketInfo& bucket) {
+    owner_ = bucket.owner;
+    cache_ = store::IsCache(bucket);
+  }
+  bool IsExpired(const std::string& key, const NewestVersion& version) const;
+  /// In a cache bucket: takes out the owner's oldest cache objects until its quota allows the change, if that can be. Those that
+  /// were used lately last. Before the references are planned.
+  Status DisplaceForQuota(meta::View& view);
+  /// ResourceExhausted.
+  Status CheckQuota() const;
 
   /// Reads the current version and decides by the condition. Plans the removal of what a new version replaces, which
   /// may be another one, or none, where versions are kept: its references are taken away, but not planned yet.
@@ -98,6 +156,8 @@ class ObjectChange : public meta::Transaction {
   TenantId owner_ = TenantId::kNone;
   store::UsageChange usage_change_;
   ObjectStatePtr new_state_;
+  bool cache_ = false;  // the bucket's class
+  Victims victims_;
 
  private:
   bool changing_ = false;
@@ -106,6 +166,8 @@ class ObjectChange : public meta::Transaction {
 /// The rows of content that a change publishes, in the order of the calls.
 class ContentRows {
  public:
+  /// The content is that of a cache object.
+  void SetCache(bool cache) { cache_ = cache; }
   /// Both are borrowed; the content and runs of `request` are taken out of it.
   ContentRows(Core& core, PublishRequest& request) : core_(core), request_(request) {}
 
@@ -129,6 +191,7 @@ class ContentRows {
   Core& core_;
   PublishRequest& request_;
   std::vector<uint64_t> new_references_;  // of the new extents
+  bool cache_ = false;
 };
 
 /// Publishes a version of one key.

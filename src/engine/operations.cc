@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/cache_rows.h"
 #include "engine/core.h"
 #include "engine/rows.h"
 
@@ -51,6 +52,7 @@ class OnceTransaction final : public meta::Transaction {
   }
   bool needs_data_flush() const override { return changes_ && change_->needs_data_flush(); }
   bool frees_space() const override { return change_->frees_space(); }
+  bool durable() const override { return change_->durable(); }
   void Done(const Status& outcome) override { change_->Done(outcome); }
 
  private:
@@ -111,7 +113,12 @@ Status Operations::Load(meta::MetaStore& meta) {
   if (row) {
     FB_ASSIGN(state, DecodeOperations(*row));
   }
-  clock_.emplace(base_clock_, state.clock_ms);
+  FB_ASSIGN(const std::optional<std::string> cache_row, meta.Get(Family::kSystem, kCacheTotalsKey));
+  CacheTotals cache;  // its clock goes on, too: what has expired stays so
+  if (cache_row) {
+    FB_ASSIGN(cache, DecodeCacheTotals(*cache_row));
+  }
+  clock_.emplace(base_clock_, std::max(state.clock_ms, cache.clock_ms));
   count_ = state.count;
   floor_ms_ = state.floor_ms;
   return {};

@@ -10,6 +10,7 @@
 
 #include "base/checksum.h"
 #include "engine/content_copy.h"
+#include "engine/eviction.h"
 #include "engine/loader.h"
 #include "engine/object_change.h"
 #include "engine/publish.h"
@@ -143,7 +144,8 @@ Window WindowOf(const Change& change, uint64_t size) {
 Result<Found> Look(const Core& core, const Change& change, bool may_be_wide) {
   const std::unique_ptr<meta::Snapshot> moment = core.meta->TakeSnapshot();
   FB_ASSIGN(const std::optional<NewestVersion> newest, FindNewest(*moment, change.bucket, change.key));
-  if (!newest) return Found{};
+  if (!newest || core.IsExpired(change.bucket, newest->version, base::WallTime(base::Duration(newest->record.modified_ns))))
+    return Found{};
   const ObjectRecord& record = newest->record;
   const uint64_t size = record.size_bytes;
   Found found{.state = StateOf(change.bucket, change.key, *newest), .window = WindowOf(change, size)};
@@ -317,16 +319,23 @@ class Attempt {
   PublishRequest out_;
 };
 
+/// An overwrite writes what is around its run again, and some of what it leaves of extents.
+constexpr uint64_t kMadeRoomBytes = 4 * kWriterExtentBytes;
+
 rt::Task<Result<store::ObjectInfo>> Replace(Core& core, const store::Context& context, store::Operation operation,
                                             Change change) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Attempt one(core, context, change, attempt == 0);
-    Result<PublishRequest> request = co_await one.Run();
+    std::optional<Attempt> one(std::in_place, core, context, change, attempt == 0);
+    Result<PublishRequest> request = co_await one->Run();
     if (!request.ok()) {
       // What is not needed may be damaged, or too much for the space that is left.
       const bool may_be_for_width =
           request.error().code() == Code::kDataLoss || request.error().code() == Code::kResourceExhausted;
-      if (attempt == 0 && may_be_for_width) continue;
+      if (attempt == 0 && may_be_for_width) {
+        one.reset();  // its version holds space that may have been evicted for it
+        if (request.error().code() == Code::kResourceExhausted) (void)co_await MakeRoom(core, context, kMadeRoomBytes);
+        continue;
+      }
       const Code code = request.error().code();
       const bool may_be_since = store::IsResult(code) || code == Code::kInvalidArgument || code == Code::kDataLoss;
       if (operation.id.IsNone() || !may_be_since) co_return request.error();

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/eviction.h"
 #include "engine/operations.h"
 
 namespace forebay::engine {
@@ -45,6 +46,7 @@ rt::Task<Result<store::ObjectInfo>> Publish(Core& core, const store::Context& co
                                      context.reactor, context.deadline,
                                      CommitTo(core, context.reactor, operation, std::move(request), make, pending)));
   if (!ended) co_return CommitIsLate().WithContext(fmt::format("put of `{}/{}`", bucket_name, key));
+  EvictAhead(core, context.reactor);
   if (pending->once != nullptr) LetGoOfOperations(core, context.reactor);  // also when the table is full
   FB_CO_TRY(pending->status);
   if (pending->once != nullptr) {

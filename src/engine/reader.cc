@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/checksum.h"
+#include "engine/eviction.h"
 #include "store/checks.h"
 
 namespace forebay::engine {
@@ -49,6 +50,7 @@ rt::Task<Result<std::vector<BlockPart>>> Reader::FetchMissing(const store::Conte
     co_return Status::DeadlineExceeded(
         "reading `{}/{}` at offset {}: the device did not answer before the deadline", version_->bucket_name,
         info().key, fetch->parts[0].object_offset);
+  if (fetch->status.code() == Code::kNotFound) RemoveGone(version_->core, context.reactor, *version_->state);
   FB_CO_TRY(fetch->status);
   co_return std::move(fetch->parts);
 }

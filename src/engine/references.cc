@@ -42,6 +42,7 @@ void ReferenceChanges::Apply(meta::Batch& batch, GroupCommit& commits) {
                       .first_unit = change.record.first_unit,
                       .units = static_cast<uint32_t>(change.record.units())};
     commits.MarkFree(run);
+    if (change.record.cache) commits.MarkCache(run, false);
     freed_.push_back(run);
   }
 }

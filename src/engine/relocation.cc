@@ -132,7 +132,7 @@ rt::Task<Status> Relocation::MoveSome(const std::vector<Found>& found) {
     const auto units = static_cast<uint32_t>(one.record.units());
     device::AlignedBytes memory(units * device::kUnit);
     FB_CO_ASSIGN(const bool right, co_await ReadExtent(one.record, memory.writable()));
-    if (!right) {
+    if (!right && !one.record.cache) {  // a cache's content may be gone, and moves as it is
       ++unreadable_;
       continue;
     }

@@ -28,18 +28,22 @@ class ReplaceTransaction final : public ObjectChange {
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     FB_ASSIGN(const store::BucketInfo bucket, FindUnversioned(view, bucket_name_, bucket_, "changed by a part"));
-    owner_ = bucket.owner;
+    SetBucket(bucket);
+    rows_.SetCache(cache_);
     FB_ASSIGN(std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
-    if (!current || current->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, key_);
+    if (!current || current->newest.record.delete_marker || IsExpired(key_, current->newest))
+      return store::NoSuchObject(bucket_name_, key_);
     old_ = *std::move(current);
     FB_TRY(store::CheckCondition(condition_, old_.newest.record.etag, bucket_name_, key_));
     FB_TRY(Plan(view));
+    usage_change_.bytes = static_cast<int64_t>(new_size_) - static_cast<int64_t>(old_.newest.record.size_bytes);
+    FB_TRY(DisplaceForQuota(view));
     references_.DropUnchanged();
     FB_TRY(references_.Plan(view));
     FB_TRY(view.CheckRoom(references_.RowBytes() + rows_.RowBytes()));
-    usage_change_.bytes = static_cast<int64_t>(new_size_) - static_cast<int64_t>(old_.newest.record.size_bytes);
-    FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
+    FB_TRY(CheckQuota());
     BeginChange();
+    victims_.Apply(batch);
     references_.Apply(batch, *core_.commits);
     WriteVersion(batch);
     outcome_->prepared = true;
@@ -129,7 +133,7 @@ class ReplaceTransaction final : public ObjectChange {
     record.size_bytes = new_size_;
     record.crc32c = NewChecksum();
     record.etag = store::DefaultETag(version, record.crc32c);
-    record.modified_ns = core_.clock.WallNow().time_since_epoch().count();
+    record.modified_ns = PutTime(core_, cache_);
     record.metadata = old.metadata;
     record.attributes = old.attributes;
     DeleteOldRows(batch);
@@ -147,12 +151,14 @@ class ReplaceTransaction final : public ObjectChange {
     }
     const std::string row_key = EncodeObjectKey(bucket_, key_, version);
     batch.Put(Family::kObjects, row_key, EncodeObject(row_key, record));
+    if (cache_) EnterCache(core_, batch, {bucket_, version}, key_, record);
     outcome_->info = InfoOf(key_, version, record);
   }
 
   void DeleteOldRows(meta::Batch& batch) const {
     const ObjectRecord& old = old_.newest.record;
     batch.Delete(Family::kObjects, old_.row_key);
+    if (cache_) LeaveCache(core_, batch, {bucket_, old_.newest.version});
     if (old.storage == Storage::kInline) batch.Delete(Family::kInline, NumberKey(old.content));
     for (uint64_t segment = is_segmented_ ? SegmentCount(new_size_) : 0; segment < old_segments_; ++segment)
       batch.Delete(Family::kMaps, SegmentKey(old.content, static_cast<uint32_t>(segment)));

@@ -13,11 +13,15 @@ namespace forebay::engine {
 namespace {
 
 /// 2: the accounts of tenants are kept. 3: objects may share extents, and have content under another number than
-/// their version's; operations have new kinds. 4: objects may have holes and attributes, and buckets versions. A program that does not know these would leave them wrong, so it
-/// is made to refuse; older ones are read.
-constexpr uint8_t kIdentityFormat = 4;
+/// their version's; operations have new kinds. 4: objects may have holes and attributes, and buckets versions. 5: objects of cache-class
+/// buckets stand in an order, and their extents say whose they are. A program that does not know these would leave them wrong,
+/// so it is made to refuse; older ones are read.
+constexpr uint8_t kIdentityFormat = 5;
 /// Of an object's record that has kContentFlag.
 constexpr uint8_t kContentFormat = 2;
+/// Of an extent's record that has flags.
+constexpr uint8_t kFlaggedExtentFormat = 2;
+constexpr uint8_t kCacheFlag = 1;
 constexpr uint8_t kDeleteMarkerFlag = 1;
 constexpr uint8_t kContentFlag = 2;
 constexpr uint8_t kKeptFlag = 4;
@@ -26,6 +30,7 @@ constexpr uint8_t kNullVersionFlag = 16;
 constexpr uint8_t kObjectFlags = kDeleteMarkerFlag | kContentFlag | kKeptFlag | kAttributesFlag | kNullVersionFlag;
 constexpr uint8_t kVersioningOnFlag = 1;  // of a bucket
 constexpr uint8_t kVersioningSuspendedFlag = 2;
+constexpr uint8_t kTtlFlag = 4;
 constexpr size_t kVersionBytes = 8;
 
 /// The version that ends the key of an object's row, which is long enough; 0 when it is not.
@@ -211,7 +216,8 @@ Result<std::vector<Piece>> DecodePieces(std::string_view row_key, std::string_vi
 std::string EncodeExtent(std::string_view row_key, const ExtentRecord& record) {
   std::string out;
   base::Encoder encoder(&out);
-  encoder.U8(kRecordFormat);
+  encoder.U8(record.cache ? kFlaggedExtentFormat : kRecordFormat);
+  if (record.cache) encoder.U8(kCacheFlag);
   encoder.Varint(record.device);
   encoder.Varint(record.first_unit);
   encoder.Varint(record.length_bytes);
@@ -223,9 +229,11 @@ std::string EncodeExtent(std::string_view row_key, const ExtentRecord& record) {
 
 Result<ExtentRecord> DecodeExtent(std::string_view row_key, std::string_view value) {
   const RowName name{"extent", row_key};
-  FB_ASSIGN(const std::string_view body, Unseal(name, value));
+  FB_ASSIGN(const std::string_view body, Unseal(name, value, kFlaggedExtentFormat));
   base::Decoder decoder(body);
   ExtentRecord record;
+  record.cache = static_cast<uint8_t>(value.front()) == kFlaggedExtentFormat;
+  if (record.cache && decoder.U8() != kCacheFlag) decoder.Fail();
   const uint64_t device = decoder.Varint();
   record.device = static_cast<uint32_t>(device);
   record.first_unit = decoder.Varint();
@@ -250,11 +258,13 @@ std::string EncodeBucket(std::string_view name, const BucketRecord& record) {
   std::string out;
   base::Encoder encoder(&out);
   encoder.U8(kRecordFormat);
-  encoder.U8(FlagsOf(record.info.versioning));
+  const bool has_ttl = record.info.ttl.count() != 0;
+  encoder.U8(FlagsOf(record.info.versioning) | (has_ttl ? kTtlFlag : 0));
   encoder.Varint(record.id);
   encoder.Varint(static_cast<uint64_t>(record.info.owner));
   encoder.U8(static_cast<uint8_t>(record.info.bucket_class));
   encoder.U64(static_cast<uint64_t>(record.info.created.time_since_epoch().count()));
+  if (has_ttl) encoder.Varint(static_cast<uint64_t>(record.info.ttl.count()));
   return Seal(name, std::move(out));
 }
 
@@ -263,7 +273,9 @@ Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value)
   FB_ASSIGN(const std::string_view body, Unseal(row, value));
   base::Decoder decoder(body);
   BucketRecord record;
-  const uint8_t flags = decoder.U8();
+  uint8_t flags = decoder.U8();
+  const bool has_ttl = (flags & kTtlFlag) != 0;
+  flags &= static_cast<uint8_t>(~kTtlFlag);
   if (flags == kVersioningOnFlag) record.info.versioning = store::Versioning::kOn;
   if (flags == kVersioningSuspendedFlag) record.info.versioning = store::Versioning::kSuspended;
   record.id = decoder.Varint();
@@ -272,6 +284,12 @@ Result<BucketRecord> DecodeBucket(std::string_view name, std::string_view value)
   const uint8_t bucket_class = decoder.U8();
   record.info.bucket_class = static_cast<store::BucketClass>(bucket_class);
   record.info.created = base::WallTime(base::Duration(static_cast<int64_t>(decoder.U64())));
+  const bool is_cache = record.info.bucket_class == store::BucketClass::kCache;
+  if (has_ttl) {
+    const uint64_t ttl_ms = decoder.Varint();
+    if (!is_cache || ttl_ms == 0 || ttl_ms > static_cast<uint64_t>(store::kMaxTtl.count())) decoder.Fail();
+    record.info.ttl = std::chrono::milliseconds(static_cast<int64_t>(ttl_ms & INT64_MAX));
+  }
   const bool sane = flags == FlagsOf(record.info.versioning) && record.id != 0 &&
                     bucket_class <= static_cast<uint8_t>(store::BucketClass::kCache) &&
                     store::CheckBucketName(record.info.owner, name).ok();

@@ -94,6 +94,7 @@ struct ExtentRecord {
   uint64_t length_bytes = 0;
   uint8_t block_shift = kWriterBlockShift;
   uint64_t references = 1;
+  bool cache = false;  // of objects of cache-class buckets only: a power cut may leave other bytes in its place
   std::vector<uint32_t> checksums;  // one for each block; the last block may be short
 
   uint64_t units() const { return base::DivideUp(length_bytes, device::kUnit); }

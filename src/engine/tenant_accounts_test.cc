@@ -89,7 +89,7 @@ TEST_F(TenantAccountsTest, AStoreFromBeforeIsCountedOnceAtOpen) {
 
 TEST_F(TenantAccountsTest, AStoreThatKeepsAccountsIsRefusedByAProgramThatDoesNot) {
   // What such a program knows is format 1 of the identity record; the format is its first byte.
-  EXPECT_EQ((*Row(Family::kSystem, std::string(kIdentityKey)))[0], 4);
+  EXPECT_EQ((*Row(Family::kSystem, std::string(kIdentityKey)))[0], 5);
 }
 
 TEST_F(TenantAccountsTest, ADamagedAccountIsNamedAndTheStoreNotOpened) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "engine/cache_transactions.h"
 #include "engine/object_change.h"
 #include "engine/upload_rows.h"
 #include "store/checks.h"
@@ -32,7 +33,7 @@ class DeleteTransaction final : public ObjectChange {
       FB_TRY(core_.commits->tenants().Check(owner_, usage_change_));
     }
     BeginChange();
-    if (planned.removes) removal_.Apply(batch);
+    if (planned.removes) removal_.Apply(batch, core_);
     references_.Apply(batch, *core_.commits);
     if (planned.versioned) WriteMarker(batch, planned);
     return {};
@@ -62,7 +63,8 @@ class SetAttributesTransaction final : public ObjectChange {
         change_(std::move(change)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_ASSIGN(owner_, OwnerOfBucket(view, bucket_name_, bucket_));
+    FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, bucket_name_, bucket_));
+    SetBucket(bucket);
     FB_ASSIGN(CurrentVersion found, Find(view));
     ObjectRecord& record = found.newest.record;
     FB_TRY(store::CheckCondition(condition_, record.etag, bucket_name_, key_));
@@ -77,11 +79,13 @@ class SetAttributesTransaction final : public ObjectChange {
   Result<CurrentVersion> Find(meta::View& view) {
     if (version_ == 0) {
       FB_ASSIGN(std::optional<CurrentVersion> current, FindCurrent(view, bucket_, key_));
-      if (!current || current->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, key_);
+      if (!current || current->newest.record.delete_marker || IsExpired(key_, current->newest))
+        return store::NoSuchObject(bucket_name_, key_);
       return *std::move(current);
     }
     FB_ASSIGN(std::optional<CurrentVersion> found, FindVersion(view, bucket_, key_, version_));
-    if (!found || found->newest.record.delete_marker) return store::NoSuchVersion(bucket_name_, key_, version_);
+    if (!found || found->newest.record.delete_marker || IsExpired(key_, found->newest))
+      return store::NoSuchVersion(bucket_name_, key_, version_);
     return *std::move(found);
   }
 
@@ -96,14 +100,14 @@ class DeleteVersionTransaction final : public ObjectChange {
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
     FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, bucket_name_, bucket_));
-    owner_ = bucket.owner;
+    SetBucket(bucket);
     FB_ASSIGN(const std::optional<CurrentVersion> found, FindVersion(view, bucket_, key_, version_));
-    if (!found) return store::NoSuchVersion(bucket_name_, key_, version_);
+    if (!found || IsExpired(key_, found->newest)) return store::NoSuchVersion(bucket_name_, key_, version_);
     FB_TRY(removal_.Plan(view, *found, references_));
     FB_TRY(references_.Plan(view));
     usage_change_.Remove(found->newest.record.size_bytes);
     BeginChange();
-    removal_.Apply(batch);
+    removal_.Apply(batch, core_);
     references_.Apply(batch, *core_.commits);
     return {};
   }
@@ -114,12 +118,21 @@ class DeleteVersionTransaction final : public ObjectChange {
   const uint64_t version_;
 };
 
-/// The row of a version under another key, as a later one; its content stays under the number it has.
-void MoveRow(meta::Batch& batch, GroupCommit& commits, const CurrentVersion& current, uint64_t bucket,
+/// The row of a version under another key, as a later one; its content stays under the number it has, and a pin goes with it.
+void MoveRow(meta::Batch& batch, Core& core, const CurrentVersion& current, uint64_t bucket, bool cache,
              const std::string& to) {
+  const uint64_t version = core.commits->NextVersion();
   batch.Delete(Family::kObjects, current.row_key);
-  const std::string row_key = EncodeObjectKey(bucket, to, commits.NextVersion());
+  const std::string row_key = EncodeObjectKey(bucket, to, version);
   batch.Put(Family::kObjects, row_key, EncodeObject(row_key, current.newest.record));
+  if (!cache) return;
+  const CachedName before{bucket, current.newest.version};
+  const std::optional<Pins::Pin> pin = core.pins.Take(before);
+  CacheOrder::Remove(batch, before);
+  EnterCache(core, batch, {bucket, version}, to, current.newest.record);
+  if (!pin) return;
+  batch.Delete(Family::kSystem, EncodePinKey(before));
+  WritePin(core, batch, {bucket, version}, *pin);
 }
 
 /// The change of the key `to`, and of `from`.
@@ -132,17 +145,19 @@ class RenameTransaction final : public ObjectChange {
         from_condition_(std::move(options.source)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_TRY(FindUnversioned(view, bucket_name_, bucket_, "renamed").status());
+    FB_ASSIGN(const store::BucketInfo bucket, FindUnversioned(view, bucket_name_, bucket_, "renamed"));
+    SetBucket(bucket);
     FB_ASSIGN(const std::optional<CurrentVersion> source, FindCurrent(view, bucket_, from_));
-    if (!source || source->newest.record.delete_marker) return store::NoSuchObject(bucket_name_, from_);
+    if (!source || source->newest.record.delete_marker || IsExpired(from_, source->newest))
+      return store::NoSuchObject(bucket_name_, from_);
     FB_TRY(store::CheckCondition(from_condition_, source->newest.record.etag, bucket_name_, from_));
     FB_ASSIGN(const Planned planned, PlanRemoval(view));
     FB_TRY(references_.Plan(view));
     BeginChange();
     core_.cache.BeginChange(bucket_, from_);
-    if (planned.removes) removal_.Apply(batch);
+    if (planned.removes) removal_.Apply(batch, core_);
     references_.Apply(batch, *core_.commits);
-    MoveRow(batch, *core_.commits, *source, bucket_, key_);
+    MoveRow(batch, core_, *source, bucket_, cache_, key_);
     return {};
   }
   bool needs_data_flush() const override { return false; }
@@ -169,23 +184,30 @@ class RenamePrefixTransaction final : public meta::Transaction {
         renamed_(std::move(renamed)) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_TRY(FindUnversioned(view, bucket_name_, bucket_, "renamed").status());
+    FB_ASSIGN(const store::BucketInfo bucket, FindUnversioned(view, bucket_name_, bucket_, "renamed"));
+    cache_ = store::IsCache(bucket);
     FB_TRY(Plan(view));
     if (moves_.empty()) return store::NothingToRename(bucket_name_, from_);
     FB_TRY(CheckTargets(view));
+    FB_TRY(references_.Plan(view));
     FB_TRY(view.CheckRoom(row_bytes_));
+    expired_.Apply(batch);
+    references_.Apply(batch, *core_.commits);
     for (const Move& move : moves_) {
       core_.cache.BeginChange(bucket_, move.from);
       core_.cache.BeginChange(bucket_, move.to);
-      MoveRow(batch, *core_.commits, move.current, bucket_, move.to);
+      MoveRow(batch, core_, move.current, bucket_, cache_, move.to);
     }
     changing_ = true;
     renamed_->version = moves_.size();
     return {};
   }
   bool needs_data_flush() const override { return false; }
-  void Done(const Status& /*outcome*/) override {
+  bool durable() const override { return !cache_; }
+  void Done(const Status& outcome) override {
     if (!changing_) return;
+    expired_.Done(outcome);
+    if (outcome.ok()) core_.epochs.Retire(references_.TakeFreed());
     for (const Move& move : moves_) {
       core_.cache.EndChange(bucket_, move.from, nullptr);
       core_.cache.EndChange(bucket_, move.to, nullptr);
@@ -209,7 +231,8 @@ class RenamePrefixTransaction final : public meta::Transaction {
       const std::string key(name.key);
       at = PrefixEnd(ObjectPrefix(bucket_, key));  // beyond its older versions
       FB_ASSIGN(NewestVersion newest, DecodeVersion(row->first, row->second));
-      if (newest.record.delete_marker) continue;
+      const base::WallTime modified{base::Duration(newest.record.modified_ns)};
+      if (newest.record.delete_marker || core_.IsExpired(bucket_, newest.version, modified)) continue;
       if (moves_.size() == base::kMaxRenamed) return store::TooManyToRename(bucket_name_, from_);
       FB_ASSIGN(std::string to, store::RenamedKey(key, from_, to_));
       row_bytes_ += 2 * row->first.size() + to.size() + row->second.size();
@@ -221,14 +244,18 @@ class RenamePrefixTransaction final : public meta::Transaction {
   }
 
   /// A new key may be that of an object only when that goes away too.
-  Status CheckTargets(meta::View& view) const {
+  Status CheckTargets(meta::View& view) {
     const std::string begin = BucketPrefix(bucket_) + to_;
     FB_ASSIGN(const auto any, view.First(Family::kObjects, begin, PrefixEnd(begin)));
     if (!any) return {};
     for (const Move& move : moves_) {
       if (move.to.starts_with(from_)) continue;
       FB_ASSIGN(const std::optional<CurrentVersion> target, FindCurrent(view, bucket_, move.to));
-      if (target) return store::RenameInTheWay(bucket_name_, move.from, move.to);
+      if (!target) continue;
+      const NewestVersion& newest = target->newest;
+      if (!core_.IsExpired(bucket_, newest.version, base::WallTime(base::Duration(newest.record.modified_ns))))
+        return store::RenameInTheWay(bucket_name_, move.from, move.to);
+      FB_TRY(expired_.Add(view, {{bucket_, newest.version}, {.key = move.to}}).status());
     }
     return {};
   }
@@ -241,6 +268,9 @@ class RenamePrefixTransaction final : public meta::Transaction {
   const std::shared_ptr<store::ObjectInfo> renamed_;  // shared: who waits may leave at its deadline
   std::vector<Move> moves_;
   uint64_t row_bytes_ = 0;  // roughly, of what it writes
+  ReferenceChanges references_;
+  Victims expired_{core_, references_};  // which have the new names
+  bool cache_ = false;
   bool changing_ = false;
 };
 
@@ -269,6 +299,7 @@ class CreateBucketTransaction final : public meta::Transaction {
   void Done(const Status& outcome) override {
     if (!prepared_ || !outcome.ok()) return;
     core_.buckets.Add(bucket_);
+    if (store::IsCache(bucket_.info)) core_.order.AddBucket(bucket_.id, bucket_.info.owner);
     core_.commits->tenants().Publish(bucket_.info.owner);
   }
 
@@ -288,10 +319,7 @@ class UpdateBucketTransaction final : public meta::Transaction {
     if (!row) return store::NoSuchBucket(name_);
     FB_ASSIGN(bucket_, DecodeBucket(name_, *row));
     if (!store::Sees(tenant_, bucket_.info.owner)) return store::NoSuchBucket(name_);
-    if (settings_.versioning) {
-      FB_TRY(store::CheckVersioning(name_, bucket_.info.versioning, *settings_.versioning));
-      bucket_.info.versioning = *settings_.versioning;
-    }
+    FB_ASSIGN(bucket_.info, store::ChangedSettings(std::move(bucket_.info), settings_));
     batch.Put(Family::kBuckets, name_, EncodeBucket(name_, bucket_));
     prepared_ = true;
     return {};
@@ -331,6 +359,7 @@ class DeleteBucketTransaction final : public meta::Transaction {
       return Status::FailedPrecondition("bucket `{}` holds uploads: complete them or give them up first", name_);
     batch.Delete(Family::kBuckets, name_);
     owner_ = bucket.info.owner;
+    bucket_ = bucket.id;
     core_.commits->tenants().Add(owner_, {.buckets = -1});
     prepared_ = true;
     return {};
@@ -340,6 +369,7 @@ class DeleteBucketTransaction final : public meta::Transaction {
   void Done(const Status& outcome) override {
     if (!prepared_ || !outcome.ok()) return;
     core_.buckets.Remove(name_);
+    core_.order.RemoveBucket(bucket_);
     core_.commits->tenants().Publish(owner_);
   }
 
@@ -348,6 +378,7 @@ class DeleteBucketTransaction final : public meta::Transaction {
   const TenantId tenant_;
   const std::string name_;
   TenantId owner_ = TenantId::kNone;
+  uint64_t bucket_ = 0;
   bool prepared_ = false;
 };
 

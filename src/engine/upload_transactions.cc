@@ -107,11 +107,15 @@ class UploadChange : public meta::Transaction {
 
 class PutPartTransaction final : public UploadChange {
  public:
+  bool durable() const override { return !cache_; }
   PutPartTransaction(Core& core, PublishRequest request, PublishOutcome* outcome)
       : UploadChange(core), request_(std::move(request)), rows_(core, request_), outcome_(outcome) {}
 
   Status Prepare(meta::View& view, meta::Batch& batch) override {
-    FB_ASSIGN(owner_, OwnerOfBucket(view, request_.bucket_name, request_.bucket));
+    FB_ASSIGN(const store::BucketInfo bucket, FindBucketRow(view, request_.bucket_name, request_.bucket));
+    owner_ = bucket.owner;
+    cache_ = store::IsCache(bucket);
+    rows_.SetCache(cache_);
     FB_TRY(UploadOf(view, TargetOf(request_)).status());
     const std::string row_key = EncodePartKey(request_.upload, request_.part);
     FB_ASSIGN(const std::optional<std::string> before, view.Get(Family::kSystem, row_key));
@@ -155,6 +159,7 @@ class PutPartTransaction final : public UploadChange {
   PublishRequest request_;
   ContentRows rows_;
   PublishOutcome* const outcome_;  // borrowed from the committing coroutine
+  bool cache_ = false;
 };
 
 class CompleteUploadTransaction final : public PublishTransaction {
