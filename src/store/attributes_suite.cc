@@ -104,6 +104,7 @@ TEST_P(StoreSuite, AttributesAreRefusedAsTheConditionAndTheirSizeSay) {
 }
 
 TEST_P(StoreSuite, AttributesAreSetOnceAndOfAnyVersion) {
+  if (Refuses(Refusal::kVersioning)) GTEST_SKIP() << "this backend refuses to keep versions, by name: RefusesByNameWhatItCannotDo";
   Attributes attributes(*this);
   ASSERT_TRUE(Is(Run(store().UpdateBucket(MakeContext(), kBucket, {.versioning = Versioning::kOn})), Code::kOk));
   const auto first = Put("o", "one");

@@ -259,7 +259,7 @@ class ModelWriter {
   rt::Task<void> RenameSome() {
     const std::string from = AnyPrefix();
     const std::string to = AnyPrefix();
-    if (from == to) co_return;
+    if (from == to || StoreSuite::Refuses(Refusal::kRenamePrefix)) co_return;
     std::map<std::string, ModelObject> renamed;
     std::map<std::string, ModelObject> stay;
     for (const auto& [key, object] : objects_) {

@@ -111,6 +111,9 @@ std::vector<std::string> EntriesOf(const ListPage& page) {
 }
 
 void StoreSuite::SetUp() {
+  const std::string_view file = testing::UnitTest::GetInstance()->current_test_info()->file();
+  if (Refuses(Refusal::kVersioning) && file.ends_with("versions_suite.cc"))
+    GTEST_SKIP() << "this backend refuses to keep versions, by name: RefusesByNameWhatItCannotDo";
   fixture_ = GetParam().create();
   ASSERT_NE(fixture_, nullptr);
   const Context context = MakeContext();

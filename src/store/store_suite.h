@@ -44,9 +44,17 @@ class StoreFixture {
   virtual bool PassTime(base::Duration /*time*/) { return false; }
 };
 
+/// What a backend may refuse: by name, with Unimplemented and the way out.
+enum class Refusal : uint8_t {
+  kVersioning,    // buckets that keep versions
+  kCacheClass,
+  kRenamePrefix,  // of prefixes other than those that are one whole directory
+};
+
 struct StoreBackend {
   std::string name;
   std::function<std::unique_ptr<StoreFixture>()> create;
+  std::set<Refusal> refuses{};
 };
 std::ostream& operator<<(std::ostream& out, const StoreBackend& backend);
 /// The last argument of INSTANTIATE_TEST_SUITE_P.
@@ -97,6 +105,7 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
   rt::Reactor& reactor() { return fixture_->reactor(); }
   bool Reopen() { return fixture_->Reopen(); }
   bool PassTime(base::Duration time) { return fixture_->PassTime(time); }
+  static bool Refuses(Refusal refusal) { return GetParam().refuses.contains(refusal); }
   Context MakeContext() { return Context{.reactor = reactor()}; }
   Context ExpiredContext();
 
