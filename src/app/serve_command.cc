@@ -162,9 +162,12 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
 
 void AddServeCommand(CLI::App& root, Invocation& invocation) {
   auto serve = std::make_shared<ServeArguments>();
-  CLI::App* command = root.add_subcommand("serve", "Start a server on the embedded engine");
+  CLI::App* command = root.add_subcommand("serve", "Start a server on the embedded engine, or on a directory of files");
   command->add_option("directory", serve->options.directory,
                       "Store directory, made when missing (default ./forebay-data)");
+  command->add_option("--backend", serve->options.backend,
+                      "directory:PATH: serve the files in PATH as objects instead, each directory in it as a bucket; see "
+                      "docs/directory-backend.md (default: the embedded engine)");
   command->add_option("--listen", serve->options.listen,
                       "Control address (default 127.0.0.1:7400; port 0: any free one)");
   command->add_option("--data-listen", serve->options.data_listen,

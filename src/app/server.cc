@@ -23,6 +23,7 @@
 #include "auth/session_table.h"
 #include "auth/tls_reload.h"
 #include "auth/trusted_clock.h"
+#include "backend/directory_store.h"
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "control/access_keys.h"
@@ -45,6 +46,7 @@ constexpr unsigned kMaxReactors = 256;
 constexpr uint64_t kMaxDefaultSize = 1024 * base::kGiB;
 constexpr uint64_t kLeastSize = 64 * base::kMiB;
 constexpr uint64_t kMostSize = uint64_t{1} << 60;
+constexpr const char* kDefaultDirectory = "forebay-data";
 constexpr uint64_t kLeastMemory = 32 * base::kMiB;
 
 /// The port after the control port, so that both are known; any free one where the control port is.
@@ -116,6 +118,25 @@ Status CheckFabricOptions(const ServeOptions& options, const std::string& data) 
   return {};
 }
 
+constexpr std::string_view kDirectoryBackend = "directory:";
+
+Status CheckBackendOptions(const ServeOptions& options) {
+  if (options.backend.empty()) return {};
+  if (!options.backend.starts_with(kDirectoryBackend) || options.backend.size() == kDirectoryBackend.size())
+    return Status::InvalidArgument("--backend {}: write directory:PATH, or leave it out for the embedded engine", options.backend);
+  if (!options.directory.empty())
+    return Status::InvalidArgument("--backend {} is where everything is kept: leave out {}", options.backend, options.directory);
+  if (options.size_bytes != 0 || !options.devices.empty() || !options.mirrors.empty())
+    return Status::InvalidArgument("--size, --device and --mirror are for the embedded engine: the file system says how much goes into {}",
+                                   options.backend);
+  if (!options.backup_directory.empty())
+    return Status::InvalidArgument("--backup-directory is for the embedded engine: back {} up as files, see docs/directory-backend.md",
+                                   options.backend);
+  if (options.scrub.every != base::Duration())
+    return Status::InvalidArgument("--scrub-every is for the embedded engine: {} has no checksum of each block", options.backend);
+  return {};
+}
+
 }  // namespace
 
 Status CheckServeOptions(const ServeOptions& options) {
@@ -125,6 +146,7 @@ Status CheckServeOptions(const ServeOptions& options) {
   FB_TRY(RulesOf(options).CheckData(options.data_listen.empty() ? "--listen with data at" : "--data-listen",
                                     data, !options.tls_directory.empty()));
   FB_TRY(CheckFabricOptions(options, data));
+  FB_TRY(CheckBackendOptions(options));
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kLeastSize));
@@ -155,10 +177,12 @@ struct Server::Parts {
   base::Log& log;
   ServeOptions options;
   std::string directory;
+  std::string own_directory;  // for the credential and keys
 
   std::unique_ptr<base::Arena> arena;
   std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
-  std::unique_ptr<engine::StoreDirectory> store;
+  std::unique_ptr<engine::StoreDirectory> store;  // null with another backend
+  std::unique_ptr<backend::DirectoryStore> tree;  // null without
   std::unique_ptr<Backups> backups;
   std::unique_ptr<StoreDevices> devices;
   std::unique_ptr<Scrubs> scrubs;
@@ -180,7 +204,13 @@ struct Server::Parts {
   std::unique_ptr<native::Server> data;
   std::unique_ptr<control::ControlServer> control;
 
+  store::ObjectStore& objects() const {
+    if (tree != nullptr) return *tree;
+    return store->engine();
+  }
   Status OpenStore();
+  Status OpenEngine();
+  Status OpenTree();
   Status StartBackups();
   Status StartScrubs();
   Result<std::vector<native::ListenOn>> ChooseWays();
@@ -195,7 +225,7 @@ struct Server::Parts {
   void Stop(base::Duration grace);
   std::vector<rt::Reactor*> ReactorPointers() const;
   rt::Reactor& home() const { return reactors.front()->reactor(); }
-  std::string credentials_path() const { return directory + "/credentials"; }
+  std::string credentials_path() const { return own_directory + "/credentials"; }
 };
 
 std::vector<rt::Reactor*> Server::Parts::ReactorPointers() const {
@@ -216,11 +246,26 @@ Status Server::Parts::StartReactors() {
 }
 
 Status Server::Parts::OpenStore() {
+  const bool is_tree = !options.backend.empty();
+  const std::string named = is_tree                     ? options.backend.substr(kDirectoryBackend.size())
+                            : options.directory.empty() ? kDefaultDirectory
+                                                        : options.directory;
   std::error_code error;
-  directory = std::filesystem::absolute(options.directory, error).lexically_normal();
-  if (error) return Status::FromErrno(error.value(), "find " + options.directory);
+  directory = std::filesystem::absolute(named, error).lexically_normal();
+  if (error) return Status::FromErrno(error.value(), "find " + named);
   if (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
   FB_ASSIGN(arena, base::Arena::Create(options.memory_bytes));
+  return is_tree ? OpenTree() : OpenEngine();
+}
+
+Status Server::Parts::OpenTree() {
+  FB_ASSIGN(tree, backend::DirectoryStore::Open(directory, {.arena = *arena, .clock = clock, .log = log}));
+  own_directory = tree->own_directory();
+  return {};
+}
+
+Status Server::Parts::OpenEngine() {
+  own_directory = directory;
   const engine::StoreDirectory::Environment environment{
       .arena = *arena, .clock = clock, .random = random, .log = log};
   Result<std::unique_ptr<engine::StoreDirectory>> opened =
@@ -241,6 +286,7 @@ Status Server::Parts::OpenStore() {
 }
 
 Status Server::Parts::StartBackups() {
+  if (store == nullptr) return {};
   std::string target;
   if (!options.backup_directory.empty()) {
     std::error_code error;
@@ -258,6 +304,7 @@ Status Server::Parts::StartBackups() {
 }
 
 Status Server::Parts::StartScrubs() {
+  if (store == nullptr) return {};
   FB_ASSIGN(scrubs, Scrubs::Open(store->engine(), clock, log, options.scrub));
   return {};
 }
@@ -265,7 +312,7 @@ Status Server::Parts::StartScrubs() {
 Status Server::Parts::StartTenants(const auth::Credentials& root) {
   sealer = std::make_unique<auth::Sealer>(root.secret, random);
   tenants = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
-      .store = store->engine(), .records = *records, .rates = rates, .clock = clock, .home = home()});
+      .store = objects(), .records = *records, .rates = rates, .clock = clock, .home = home()});
   access_keys = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
       .records = *records, .sealer = *sealer, .clock = clock, .random = random, .home = home()});
   FB_TRY(rt::RunOn(home(), [this] { return tenants->Load(home()); }));
@@ -274,11 +321,11 @@ Status Server::Parts::StartTenants(const auth::Credentials& root) {
 
 Status Server::Parts::StartAuth() {
   FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
-  records = std::make_unique<store::SystemRecords>(store->engine());
+  records = std::make_unique<store::SystemRecords>(objects());
   FB_TRY(rt::RunOn(home(), [this] { return records->Open(home()); }));
   FB_TRY(StartTenants(root));
   sessions = std::make_unique<auth::SessionTable>(trusted_clock, random);
-  FB_ASSIGN(keys, auth::KeyRing::Open(directory + "/signing-keys", trusted_clock, random));
+  FB_ASSIGN(keys, auth::KeyRing::Open(own_directory + "/signing-keys", trusted_clock, random));
   capabilities = std::make_unique<control::CapabilityAuthority>(
       control::CapabilityAuthority::Parts{.keys = *keys,
                                           .sessions = *sessions,
@@ -300,7 +347,7 @@ Status Server::Parts::StartData() {
   native::ServerOptions data_options;
   // The other half is for the memory tier and for what the store holds while it reads and writes.
   data_options.window_bytes = options.memory_bytes / 2;
-  data = std::make_unique<native::Server>(data_options, ways, store->engine(), *sessions, rates, ReactorPointers(),
+  data = std::make_unique<native::Server>(data_options, ways, objects(), *sessions, rates, ReactorPointers(),
                                           log, audit);
   FB_TRY(rt::RunOn(home(), [this] { return data->Start(); }));
   for (size_t way = 0; way < ways.size(); ++way)
@@ -384,7 +431,7 @@ Status Server::Parts::StartControl() {
   control_options.plaintext_beyond_loopback = options.allow_plaintext_control;
   control_options.data_endpoints = data_endpoints;
   control_options.version = kVersion;
-  FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = store->engine(),
+  FB_ASSIGN(control, control::ControlServer::Start(control_options, {.store = objects(),
                                                                      .sessions = *sessions,
                                                                      .authenticator = *authenticator,
                                                                      .rates = rates,
@@ -427,6 +474,7 @@ void Server::Parts::Stop(base::Duration grace) {
   devices.reset();
   store.reset();
   scrubs.reset();  // the store's threads answered to its ring
+  tree.reset();
   for (base::ArenaRegistrar* const registrar : std::exchange(registrars, {}))
     arena->RemoveRegistrar(registrar);
   movers.reset();  // before the reactors, to which its threads post

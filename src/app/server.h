@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, reactors,
-// the fabric with the data plane on it, sessions, and the control plane. Parts are started bottom up and
+// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, or another
+// backend, reactors, the fabric with the data plane on it, sessions, and the control plane. Parts are started bottom up and
 // stopped top down. Thread-safe: no; one thread starts and stops it.
 #pragma once
 
@@ -20,7 +20,8 @@
 namespace forebay::app {
 
 struct ServeOptions {
-  std::string directory = "forebay-data";
+  std::string directory;             // of the embedded engine; empty: forebay-data
+  std::string backend;               // "directory:PATH"; empty: the embedded engine
   std::string listen = "127.0.0.1:7400";
   std::string data_listen;           // of tcp; empty: the control port + 1, or any free one
   std::vector<std::string> fabrics;  // "NAME" or "NAME=ADDRESS" each; empty: what this machine has

@@ -37,6 +37,9 @@ class DirectoryStore final : public store::ObjectStore {
   /// Opens the directory `root`, which exists, and counts what is in it. Blocks: some seconds for a million files.
   static Result<std::unique_ptr<DirectoryStore>> Open(std::string root, const Environment& environment);
 
+  /// In the sidecar, for what a server keeps beside the store: only its user may look in.
+  std::string own_directory() const { return tree_->own_directory(); }
+
   rt::Task<Status> CreateBucket(const store::Context& context, store::BucketInfo bucket) override;
   rt::Task<Status> UpdateBucket(const store::Context& context, std::string name, store::BucketSettings settings) override;
   rt::Task<Status> DeleteBucket(const store::Context& context, std::string name) override;

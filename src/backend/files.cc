@@ -19,7 +19,12 @@ namespace {
 constexpr size_t kCopyBytes = base::kMiB;
 constexpr uint64_t kBlockBytes = 4096;
 
-constexpr int64_t Nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+/// Saturates in the year 2262: a file may say any date.
+constexpr int64_t Nanoseconds(const timespec& time) {
+  constexpr int64_t kPerSecond = 1'000'000'000;
+  constexpr int64_t kMaxSeconds = INT64_MAX / kPerSecond - 1;
+  return std::clamp<int64_t>(time.tv_sec, -kMaxSeconds, kMaxSeconds) * kPerSecond + time.tv_nsec;
+}
 
 Status Shorter(std::string_view what) {
   return Status::Aborted("{}: the file became shorter meanwhile; try again", what);
@@ -224,7 +229,7 @@ Result<std::optional<std::string>> ReadSmallFile(int directory, const std::strin
 
 Status WriteSmallFile(int directory, const std::string& name, std::string_view content) {
   const std::string what = "write " + name;
-  const std::string temporary = name + ".new";
+  const std::string temporary = name + "~";
   {
     auto file = OpenBeneath(directory, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (!file) return FileError(file.error(), what);
@@ -239,8 +244,9 @@ Result<std::vector<DirectoryEntry>> ReadDirectory(int directory, std::string_vie
   // A descriptor of its own: the position of a directory stream is that of its descriptor.
   auto own = OpenBeneath(directory, "", O_RDONLY | O_DIRECTORY);
   if (!own) return FileError(own.error(), what);
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(::dup(own->get())), &::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own->get()), &::closedir);
   if (stream == nullptr) return FileError(errno, what);
+  (void)own->Release();  // it is the stream's
   std::vector<DirectoryEntry> entries;
   for (;;) {
     errno = 0;

@@ -35,6 +35,8 @@ class Descriptor {
 
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  /// The caller closes it.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
@@ -77,7 +79,7 @@ Result<uint32_t> ChecksumRun(int fd, uint64_t offset, uint64_t length, std::stri
 
 /// A small file, whole; nothing when it is not there. DataLoss beyond `limit`.
 Result<std::optional<std::string>> ReadSmallFile(int directory, const std::string& path, size_t limit);
-/// Replaces a small file durably, by a temporary file beside it.
+/// Replaces a small file durably, by way of `NAME~` beside it.
 Status WriteSmallFile(int directory, const std::string& name, std::string_view content);
 
 struct DirectoryEntry {

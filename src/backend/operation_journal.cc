@@ -129,7 +129,7 @@ Status OperationJournal::Load(const TookPlace& took_place, base::Log& log) {
 }
 
 Status OperationJournal::Rewrite() {
-  const std::string temporary = std::string(kName) + ".new";
+  const std::string temporary = std::string(kName) + "~";
   auto file = OpenBeneath(directory_, temporary, O_RDWR | O_CREAT | O_TRUNC, 0600);
   if (!file) return FileError(file.error(), "make a journal");
   std::string bytes = Framed({.kind = JournalEntry::Kind::kHorizon,
@@ -225,6 +225,7 @@ Result<std::optional<store::OperationRecord>> OperationJournal::Begin(const stor
 
 Result<uint64_t> OperationJournal::Intend(const store::Operation& operation, JournalEntry intent,
                                           const store::ObjectInfo* stored) {
+  FB_TRY(health());
   if (operation.id.IsNone()) return 0;
   intent.kind = JournalEntry::Kind::kIntent;
   intent.id = operation.id;
@@ -285,6 +286,13 @@ Result<uint64_t> OperationJournal::NextVersion(uint64_t above) {
   }
   if (reserve) FB_TRY(Sync());
   return version;
+}
+
+Status OperationJournal::Fail(const Status& why) {
+  const base::MutexLock lock(mutex_);
+  if (failed_.ok())
+    failed_ = Status::Unavailable("nothing can be changed any more, {}; look at the device and restart", why.message());
+  return why;
 }
 
 Status OperationJournal::health() const {

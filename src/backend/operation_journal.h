@@ -51,6 +51,9 @@ class OperationJournal {
   /// A version above all that were given, `above` included.
   Result<uint64_t> NextVersion(uint64_t above);
 
+  /// An effect is there, and could not be made durable: nothing can be promised any more. Gives `why`.
+  Status Fail(const Status& why);
+
   uint64_t NowMs() const { return clock_->NowMs(); }
   /// Why nothing can be changed any more; ok while it can.
   Status health() const;

@@ -80,6 +80,7 @@ Status Sidecar::Prepare(const std::string& root, base::Log& log) {
   FB_ASSIGN(keys_, PrivateDirectory(sidecar_.get(), "keys"));
   FB_ASSIGN(uploads_, PrivateDirectory(sidecar_.get(), "uploads"));
   FB_ASSIGN(buckets_, PrivateDirectory(sidecar_.get(), "buckets"));
+  FB_TRY(PrivateDirectory(sidecar_.get(), "server"));
   FB_TRY(Probe());
   if (!has_attributes_)
     log.Warning("{}: the file system has no user attributes: metadata is kept in {}/records, by inode", root, kName);

@@ -267,7 +267,7 @@ Status Tree::MakeBucket(const store::Operation& operation, const store::BucketIn
     const base::MutexLock lock(known.mutex);
     known.record = record;
   }
-  FB_TRY(SyncFile(parent, "make bucket `" + bucket.name + "`"));
+  FB_TRY(SyncPlaced(parent, bucket.name));
   journal_->Done(number);
   accounts_.Add(bucket.owner, {.buckets = 1});
   return {};
@@ -312,7 +312,7 @@ Status Tree::RemoveBucket(const store::Operation& operation, const std::string& 
     const base::MutexLock lock(in.bucket->mutex);
     in.bucket->record.reset();
   }
-  FB_TRY(SyncFile(parent, "remove bucket `" + name + "`"));
+  FB_TRY(SyncPlaced(parent, name));
   journal_->Done(number);
   accounts_.Add(in.info.owner, {.buckets = -1});
   return {};

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "backend/accounts.h"
+#include "backend/directory_cache.h"
 #include "backend/files.h"
 #include "backend/operation_journal.h"
 #include "backend/sidecar.h"
@@ -137,6 +138,7 @@ class Tree {
                                            const std::vector<store::PartRef>& parts, const store::CompleteOptions& options);
   Status AbortUpload(const store::Operation& operation, const store::UploadName& upload);
 
+  std::string own_directory() const { return root_ + "/" + Sidecar::kName + "/server"; }
   Accounts& accounts() { return accounts_; }
   const OperationJournal& journal() const { return *journal_; }
   Result<store::StoreSpace> Space() const;
@@ -193,6 +195,8 @@ class Tree {
   using Move = std::function<int(const Place&)>;
   Result<bool> MoveInto(const BucketInUse& in, const std::string& key, const std::optional<FoundFile>& current, bool absent,
                         const Move& move);
+  /// Of a directory in which an effect is there already: a failure ends all changes.
+  Status SyncPlaced(int directory, std::string_view key);
   Status TakeAway(const BucketInUse& in, const std::string& key, const Place& place);
   void Prune(const BucketInUse& in, std::string_view key);
   Result<store::ObjectInfo> Publish(const store::Operation& operation, const BucketInUse& in, const std::string& key,
@@ -246,6 +250,7 @@ class Tree {
   std::unique_ptr<Sidecar> sidecar_;
   std::unique_ptr<OperationJournal> journal_;
   Accounts accounts_;
+  DirectoryCache directories_{clock_};
   std::array<std::mutex, kStripes> stripes_;
   base::Mutex mutex_;
   std::map<std::string, std::unique_ptr<Bucket>, std::less<>> buckets_ FB_GUARDED_BY(mutex_);

@@ -316,10 +316,10 @@ Result<uint64_t> Tree::MovePrefix(const store::Operation& operation, const std::
     if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) return OnlyDirectories(bucket, from, to);
     return FileError(error, "rename `" + from + "`");
   }
-  FB_TRY(SyncFile(new_parent->get(), "make the rename durable"));
-  FB_TRY(SyncFile(old_parent->get(), "make the rename durable"));
+  FB_TRY(SyncPlaced(new_parent->get(), to));
+  FB_TRY(SyncPlaced(old_parent->get(), from));
   journal_->Done(number);
-  Prune(in, from + "x");
+  Prune(in, old_path);
   return count;
 }
 

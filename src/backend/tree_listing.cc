@@ -15,7 +15,7 @@ namespace {
 /// Both kinds of keys in one order. Where others made a file for a key that has an escaped name too, theirs is the object.
 class BucketCursor final : public store::KeyCursor {
  public:
-  explicit BucketCursor(const BucketInUse& in) : bucket_(*in.bucket), files_(in.tree.get()) {}
+  BucketCursor(const BucketInUse& in, DirectoryCache* cache) : bucket_(*in.bucket), files_(in.tree.get(), cache) {}
 
   void Seek(std::string_view key) override {
     files_.Seek(key);
@@ -53,7 +53,7 @@ class BucketCursor final : public store::KeyCursor {
 Result<store::ListPage> Tree::List(TenantId tenant, const std::string& bucket, const store::ListOptions& options) {
   FB_TRY(store::CheckListOptions(options));
   FB_ASSIGN(const BucketInUse in, Use(tenant, bucket));
-  BucketCursor cursor(in);
+  BucketCursor cursor(in, &directories_);
   const auto describe = [&](std::string_view key) -> Result<store::ObjectInfo> {
     FB_ASSIGN(const std::optional<FoundFile> found, Find(in, std::string(key)));
     if (!found) return store::NoSuchObject(bucket, key);  // gone since its directory was read
@@ -67,7 +67,7 @@ Result<store::ListPage> Tree::List(TenantId tenant, const std::string& bucket, c
 Result<store::VersionPage> Tree::ListVersions(TenantId tenant, const std::string& bucket,
                                               const store::VersionListOptions& options) {
   FB_ASSIGN(const BucketInUse in, Use(tenant, bucket));
-  BucketCursor cursor(in);
+  BucketCursor cursor(in, &directories_);
   store::VersionPage page;
   const std::pair after(options.after_key, options.after_version == 0 ? UINT64_MAX : ~options.after_version);
   for (cursor.Seek(std::max(options.prefix, options.after_key)); cursor.Valid(); cursor.Next()) {

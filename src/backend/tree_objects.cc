@@ -186,7 +186,7 @@ Result<bool> Tree::MoveInto(const BucketInUse& in, const std::string& key, const
       const base::MutexLock lock(in.bucket->mutex);
       in.bucket->escaped.insert(key);
     }
-    FB_TRY(SyncFile(place.directory.get(), "make the directory of `" + key + "` durable"));
+    FB_TRY(SyncPlaced(place.directory.get(), key));
     return true;
   }
   return Status::Aborted("`{}/{}` found no place: others make and remove directories there; try again", in.bucket->name, key);
@@ -199,7 +199,12 @@ Status Tree::TakeAway(const BucketInUse& in, const std::string& key, const Place
     const base::MutexLock lock(in.bucket->mutex);
     in.bucket->escaped.erase(key);
   }
-  return SyncFile(place.directory.get(), "make the directory of `" + key + "` durable");
+  return SyncPlaced(place.directory.get(), key);
+}
+
+Status Tree::SyncPlaced(int directory, std::string_view key) {
+  const Status durable = SyncFile(directory, fmt::format("make the directory of `{}` durable", key));
+  return durable.ok() ? durable : journal_->Fail(durable);
 }
 
 void Tree::Prune(const BucketInUse& in, std::string_view key) {
@@ -317,8 +322,11 @@ Result<store::ObjectInfo> Tree::Put(const store::Operation& operation, const std
 Result<Tree::Opened> Tree::OpenObject(TenantId tenant, const std::string& bucket, const std::string& key,
                                       base::TimePoint deadline) {
   FB_TRY(base::CheckKey(key));
-  FB_ASSIGN(const BucketInUse in, Use(tenant, bucket));
-  FB_ASSIGN(std::optional<FoundFile> found, Find(in, key));
+  std::optional<FoundFile> found;
+  {
+    FB_ASSIGN(const BucketInUse in, Use(tenant, bucket));
+    FB_ASSIGN(found, Find(in, key));
+  }
   if (!found) return store::NoSuchObject(bucket, key);
   FB_ASSIGN(store::ObjectInfo info, Describe(*found, key, Checksum::kNeeded, deadline));
   return Opened{.info = std::move(info), .file = std::move(found->file), .state = found->state};
@@ -420,7 +428,7 @@ Status Tree::MoveObject(const store::Operation& operation, const std::string& bu
     const base::MutexLock lock(in.bucket->mutex);
     in.bucket->escaped.erase(from);
   }
-  FB_TRY(SyncFile(source.place.directory.get(), "make the directory of `" + from + "` durable"));
+  FB_TRY(SyncPlaced(source.place.directory.get(), from));
   journal_->Done(number);
   Prune(in, from);
   if (!target) return {};
