@@ -76,6 +76,8 @@ class DirectoryStoreTest : public testing::Test {
     return keys;
   }
   std::string File(const std::string& key) const { return directory_.File("bucket/" + key); }
+  /// As if the file was written some time later: times of files stand still for some milliseconds.
+  void MakeLater(const std::string& key) { fs::last_write_time(File(key), fs::last_write_time(File(key)) + std::chrono::seconds(1)); }
 
   OpenDirectory directory_;
   const Context context_{.reactor = directory_.reactor()};
@@ -128,6 +130,7 @@ TEST_F(DirectoryStoreTest, AChangeByOthersIsANewVersion) {
   const auto put = Put("o", "from forebay", {.metadata = {{"kind", "text"}}});
   ASSERT_TRUE(put.ok());
   WriteFile(File("o"), "from somebody else");
+  MakeLater("o");
   const ObjectInfo info = Stat("o");
   EXPECT_NE(info.etag, put->etag);
   EXPECT_GT(info.version, put->version);
@@ -149,6 +152,7 @@ TEST_F(DirectoryStoreTest, AReaderDoesNotMixVersionsWhenOthersWriteInPlace) {
   const auto second = Open("o");
   ASSERT_TRUE(second.ok());
   std::ofstream(File("o"), std::ios::in | std::ios::out) << "XYZ";
+  MakeLater("o");
   const auto mixed = Read(**second);
   EXPECT_EQ(mixed.status().code(), Code::kAborted);
   EXPECT_NE(mixed.status().message().find("changed the file in place"), std::string_view::npos) << mixed.status().ToString();

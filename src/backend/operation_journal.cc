@@ -18,6 +18,8 @@ constexpr int kLetGoPerChange = 2;
 /// Versions are nanoseconds of the wall clock where it allows, so that those of files that others write, which are their
 /// times, go along with them. So many are reserved by one entry.
 constexpr uint64_t kReservedVersions = 10'000'000'000;
+/// How far the times of files may be behind the clock.
+constexpr base::Duration kFileTimeStep = std::chrono::milliseconds(10);
 
 std::string Framed(const JournalEntry& entry) {
   const std::string bytes = Encode(entry);
@@ -274,7 +276,7 @@ Result<uint64_t> OperationJournal::NextVersion(uint64_t above) {
   uint64_t version = 0;
   {
     const base::MutexLock lock(mutex_);
-    const int64_t now = wall_.WallNow().time_since_epoch().count();
+    const int64_t now = (wall_.WallNow() - kFileTimeStep).time_since_epoch().count();
     version = std::max({std::max(last_version_, above) + 1, now < 0 ? uint64_t{0} : static_cast<uint64_t>(now)});
     reserve = version > reserved_version_;
     if (reserve) {

@@ -52,7 +52,7 @@ class DirectoryTest(ForebayTest):
         self.forebay("bucket", "ls")
         self.assertIn(str(self.tree), self.forebay("df").text)
         self.assertEqual(server.restart().running(), True)
-        self.assertEqual(self.forebay("stat", "others/model.bin", "--json").json["size"], 3 * MIB + 5)
+        self.assertEqual(self.forebay("stat", "others/model.bin", "--json").json["size_bytes"], 3 * MIB + 5)
 
     def test_what_does_not_go_together_is_refused(self):
         directory = self.directory / "tree"
