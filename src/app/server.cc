@@ -132,7 +132,7 @@ Status CheckBackendOptions(const ServeOptions& options) {
   if (!options.backup_directory.empty())
     return Status::InvalidArgument("--backup-directory is for the embedded engine: back {} up as files, see docs/directory-backend.md",
                                    options.backend);
-  if (options.scrub.every != base::Duration())
+  if (options.scrub.every)
     return Status::InvalidArgument("--scrub-every is for the embedded engine: {} has no checksum of each block", options.backend);
   return {};
 }

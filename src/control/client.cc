@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control/client.h"
-
-#include <algorithm>
-#include <type_traits>
-#include <utility>
-
-#include <grpcpp/create_channel.h>
+#include "control/client_impl.h"
 
 #include "auth/hkdf.h"
 #include "auth/session_exchange.h"
-#include "auth/tls_context.h"
-#include "control/convert.h"
-#include "control/grpc_status.h"
-#include "control/tls.h"
 #include "rt/address.h"
-#include "wire/control.grpc.pb.h"
 
 namespace forebay::control {
 
 namespace {
 
-/// A page of 1,000 objects with the longest keys and metadata has about 10 MiB.
+/// A page of 1,000 objects with the longest keys, metadata and attributes has about 18 MiB.
 constexpr int kMaxResponseBytes = 32 * 1024 * 1024;
 
 /// What gRPC calls the address. Numbers go without a resolver; "dns:" keeps a name from being read as another
@@ -35,96 +24,53 @@ Result<std::string> TargetOf(const std::string& server) {
 
 }  // namespace
 
-class ControlClient::Impl {
- public:
-  Impl(Options options, const std::string& target, auth::Identity identity,
-       std::unique_ptr<auth::TlsContext> tls, const base::Clock& clock, base::Random& random)
-      : options_(std::move(options)),
-        identity_(std::move(identity)),
-        tls_(std::move(tls)),
-        clock_(clock),
-        random_(random) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
-    // A server that was restarted is found again soon, not after gRPC's two minutes.
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    // In spite of its name this is how long one attempt may take, up to the server's first frame.
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // a call sent again would carry a used proof
-    channel_ = grpc::CreateCustomChannel(
-        target, options_.tls == nullptr ? grpc::InsecureChannelCredentials() : ChannelTls(*options_.tls),
-        arguments);
-    sessions = pb::Sessions::NewStub(channel_);
-    buckets = pb::Buckets::NewStub(channel_);
-    objects = pb::Namespace::NewStub(channel_);
-    tenants = pb::Tenants::NewStub(channel_);
-    keys = pb::Keys::NewStub(channel_);
-    capabilities = pb::Capabilities::NewStub(channel_);
-    admin = pb::Admin::NewStub(channel_);
+ControlClient::Impl::Impl(Options options, const std::string& target, auth::Identity identity,
+                          std::unique_ptr<auth::TlsContext> tls, const base::Clock& clock, base::Random& random)
+    : options_(std::move(options)),
+      identity_(std::move(identity)),
+      tls_(std::move(tls)),
+      clock_(clock),
+      random_(random) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
+  // A server that was restarted is found again soon, not after gRPC's two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // In spite of its name this is how long one attempt may take, up to the server's first frame.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // a call sent again would carry a used proof
+  channel_ = grpc::CreateCustomChannel(
+      target, options_.tls == nullptr ? grpc::InsecureChannelCredentials() : ChannelTls(*options_.tls),
+      arguments);
+  sessions = pb::Sessions::NewStub(channel_);
+  buckets = pb::Buckets::NewStub(channel_);
+  objects = pb::Namespace::NewStub(channel_);
+  uploads = pb::Uploads::NewStub(channel_);
+  tenants = pb::Tenants::NewStub(channel_);
+  keys = pb::Keys::NewStub(channel_);
+  capabilities = pb::Capabilities::NewStub(channel_);
+  admin = pb::Admin::NewStub(channel_);
+}
+
+Status ControlClient::Impl::Explain(const grpc::Status& status, base::Duration limit, base::TimePoint deadline) const {
+  const bool unconnected = status.error_message().starts_with("failed to connect");
+  const base::Duration left = deadline - clock_.Now();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && (unconnected || tls_ != nullptr) &&
+      left > base::Duration::zero()) {
+    FB_TRY(FindTrouble(options_.server, tls_.get(), left));  // the better words, if it is not over by now
   }
-
-  /// One signed call of `name` ("Buckets/List") through its stub's function.
-  template <typename Stub, typename Request, typename Response>
-  Status Call(std::string_view name, const std::unique_ptr<Stub>& stub,
-              grpc::Status (Stub::*function)(grpc::ClientContext*, const Request&, Response*),
-              const std::type_identity_t<Request>& request, std::type_identity_t<Response>* response,
-              base::Duration timeout) {
-    const std::string path = "/forebay.control.v1." + std::string(name);
-    const base::Duration limit =
-        std::min(timeout > base::Duration::zero() ? timeout : options_.call_timeout, base::kMaxWait);
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::duration_cast<std::chrono::system_clock::duration>(limit));
-    const std::string proof = auth::SignRpc(identity_, path, clock_.WallNow(), random_);
-    if (!proof.empty()) context.AddMetadata(std::string(auth::kRpcAuthKey), proof);
-    const base::TimePoint deadline = base::DeadlineAfter(clock_.Now(), limit);
-    return Explain(((*stub).*function)(&context, request, response), limit, deadline);
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && unconnected) {
+    return Status::Unavailable("no Forebay server answers at {}; start one with: forebay serve",
+                               options_.server);
   }
-
-  Result<ClientSession> OpenSession(base::Duration timeout);
-  const std::string& server() const { return options_.server; }
-
-  std::unique_ptr<pb::Sessions::Stub> sessions;
-  std::unique_ptr<pb::Buckets::Stub> buckets;
-  std::unique_ptr<pb::Namespace::Stub> objects;
-  std::unique_ptr<pb::Tenants::Stub> tenants;
-  std::unique_ptr<pb::Keys::Stub> keys;
-  std::unique_ptr<pb::Capabilities::Stub> capabilities;
-  std::unique_ptr<pb::Admin::Stub> admin;
-
- private:
-  Result<auth::Secret> SharedSecret(const auth::Secret& mine, const auth::SessionNonce& client_nonce,
-                                    const auth::SessionNonce& server_nonce,
-                                    const pb::OpenSessionResponse& response) const;
-  /// The server's errors as they are; what gRPC itself says about connections in words that help.
-  Status Explain(const grpc::Status& status, base::Duration limit, base::TimePoint deadline) const {
-    const bool unconnected = status.error_message().starts_with("failed to connect");
-    const base::Duration left = deadline - clock_.Now();
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && (unconnected || tls_ != nullptr) &&
-        left > base::Duration::zero()) {
-      FB_TRY(FindTrouble(options_.server, tls_.get(), left));  // the better words, if it is not over by now
-    }
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && unconnected) {
-      return Status::Unavailable("no Forebay server answers at {}; start one with: forebay serve",
-                                 options_.server);
-    }
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      return Status::DeadlineExceeded("the server at {} did not answer within {} ms", options_.server,
-                                      std::chrono::ceil<std::chrono::milliseconds>(limit).count());
-    }
-    return FromGrpc(status);
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return Status::DeadlineExceeded("the server at {} did not answer within {} ms", options_.server,
+                                    std::chrono::ceil<std::chrono::milliseconds>(limit).count());
   }
-
-  const Options options_;
-  const auth::Identity identity_;
-  const std::unique_ptr<auth::TlsContext> tls_;  // to find out what is wrong; null without TLS
-  const base::Clock& clock_;
-  base::Random& random_;
-  std::shared_ptr<grpc::Channel> channel_;  // shared with the stubs, as gRPC wants it
-};
+  return FromGrpc(status);
+}
 
 /// What both sides have agreed on, of which the session's key is made.
 Result<auth::Secret> ControlClient::Impl::SharedSecret(const auth::Secret& mine, const auth::SessionNonce& client_nonce,
@@ -216,8 +162,9 @@ Status ControlClient::CloseSession(uint64_t session_id, base::Duration timeout) 
 
 Status ControlClient::CreateBucket(const std::string& name, store::BucketClass bucket_class,
                                    const OperationId& operation, base::Duration timeout,
-                                   const std::string& tenant) {
+                                   const std::string& tenant, store::Versioning versioning) {
   pb::CreateBucketRequest request;
+  if (versioning != store::Versioning::kOff) request.set_versioning(ToMessage(versioning));
   request.set_name(name);
   request.set_tenant(tenant);
   request.set_bucket_class(ToMessage(bucket_class));
@@ -235,6 +182,16 @@ Status ControlClient::DeleteBucket(const std::string& name, const OperationId& o
   pb::DeleteBucketResponse response;
   return impl_->Call("Buckets/Delete", impl_->buckets, &pb::Buckets::Stub::Delete, request, &response,
                      timeout);
+}
+
+Status ControlClient::UpdateBucket(const std::string& name, const store::BucketSettings& settings,
+                                   const OperationId& operation, base::Duration timeout) {
+  pb::UpdateBucketRequest request;
+  request.set_name(name);
+  if (settings.versioning) request.set_versioning(ToMessage(*settings.versioning));
+  request.set_operation_id(ToBytes(operation));
+  pb::UpdateBucketResponse response;
+  return impl_->Call("Buckets/Update", impl_->buckets, &pb::Buckets::Stub::Update, request, &response, timeout);
 }
 
 Result<store::BucketInfo> ControlClient::GetBucket(const std::string& name, base::Duration timeout) {
@@ -258,101 +215,6 @@ Result<BucketPage> ControlClient::ListBuckets(const std::string& start_after, ui
     page.buckets.push_back(std::move(bucket));
   }
   return page;
-}
-
-Result<store::ListPage> ControlClient::List(const std::string& bucket, const store::ListOptions& options,
-                                            base::Duration timeout) {
-  pb::ListObjectsRequest request;
-  request.set_bucket(bucket);
-  request.set_prefix(options.prefix);
-  request.set_delimiter(options.delimiter);
-  request.set_start_after(options.start_after);
-  request.set_limit(options.limit);
-  pb::ListObjectsResponse response;
-  FB_TRY(
-      impl_->Call("Namespace/List", impl_->objects, &pb::Namespace::Stub::List, request, &response, timeout));
-  store::ListPage page{.truncated = response.truncated(), .next_start_after = response.next_start_after()};
-  for (pb::Object& object : *response.mutable_objects())
-    page.objects.push_back(FromMessage(std::move(object)));
-  page.common_prefixes.assign(response.common_prefixes().begin(), response.common_prefixes().end());
-  return page;
-}
-
-Result<store::ObjectInfo> ControlClient::Stat(const std::string& bucket, const std::string& key,
-                                              base::Duration timeout) {
-  pb::StatObjectRequest request;
-  request.set_bucket(bucket);
-  request.set_key(key);
-  pb::StatObjectResponse response;
-  FB_TRY(
-      impl_->Call("Namespace/Stat", impl_->objects, &pb::Namespace::Stub::Stat, request, &response, timeout));
-  return FromMessage(std::move(*response.mutable_object()));
-}
-
-Status ControlClient::Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
-                             const OperationId& operation, base::Duration timeout) {
-  pb::DeleteObjectRequest request;
-  request.set_bucket(bucket);
-  request.set_key(key);
-  request.set_if_match(if_match);
-  request.set_operation_id(ToBytes(operation));
-  pb::DeleteObjectResponse response;
-  return impl_->Call("Namespace/Delete", impl_->objects, &pb::Namespace::Stub::Delete, request, &response,
-                     timeout);
-}
-
-Result<store::ObjectInfo> ControlClient::Compose(const std::string& bucket, const std::string& key,
-                                                 const std::vector<store::Source>& sources,
-                                                 const store::PutOptions& options, const OperationId& operation,
-                                                 base::Duration timeout) {
-  pb::ComposeObjectRequest request;
-  request.set_bucket(bucket);
-  request.set_key(key);
-  for (const store::Source& source : sources) {
-    pb::ComposeSource& added = *request.add_sources();
-    added.set_bucket(source.bucket);
-    added.set_key(source.key);
-    added.set_if_match(source.condition.etag);
-    added.set_offset(source.offset);
-    if (source.length) added.set_length(*source.length);
-  }
-  request.set_if_match(options.condition.etag);
-  request.set_if_absent(options.condition.kind == store::Condition::Kind::kIfAbsent);
-  request.mutable_metadata()->insert(options.metadata.begin(), options.metadata.end());
-  request.set_operation_id(ToBytes(operation));
-  pb::ComposeObjectResponse response;
-  FB_TRY(impl_->Call("Namespace/Compose", impl_->objects, &pb::Namespace::Stub::Compose, request, &response,
-                     timeout));
-  return FromMessage(std::move(*response.mutable_object()));
-}
-
-Status ControlClient::Rename(const std::string& bucket, const std::string& from, const std::string& to,
-                             const store::RenameOptions& options, const OperationId& operation,
-                             base::Duration timeout) {
-  pb::RenameObjectRequest request;
-  request.set_bucket(bucket);
-  request.set_from(from);
-  request.set_to(to);
-  request.set_if_match(options.source.etag);
-  request.set_if_absent(options.target.kind == store::Condition::Kind::kIfAbsent);
-  request.set_operation_id(ToBytes(operation));
-  pb::RenameObjectResponse response;
-  return impl_->Call("Namespace/Rename", impl_->objects, &pb::Namespace::Stub::Rename, request, &response,
-                     timeout);
-}
-
-Result<uint64_t> ControlClient::RenamePrefix(const std::string& bucket, const std::string& from,
-                                             const std::string& to, const OperationId& operation,
-                                             base::Duration timeout) {
-  pb::RenamePrefixRequest request;
-  request.set_bucket(bucket);
-  request.set_from(from);
-  request.set_to(to);
-  request.set_operation_id(ToBytes(operation));
-  pb::RenamePrefixResponse response;
-  FB_TRY(impl_->Call("Namespace/RenamePrefix", impl_->objects, &pb::Namespace::Stub::RenamePrefix, request,
-                     &response, timeout));
-  return response.renamed();
 }
 
 Result<Tenant> ControlClient::CreateTenant(const std::string& name, const TenantChange& limits,

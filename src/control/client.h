@@ -101,8 +101,11 @@ class ControlClient {
   /// `operation` names the change: keep it over retries, none() for none. `tenant`: the owner, by name or
   /// number; empty for one's own.
   Status CreateBucket(const std::string& name, store::BucketClass bucket_class, const OperationId& operation,
-                      base::Duration timeout = {}, const std::string& tenant = {});
+                      base::Duration timeout = {}, const std::string& tenant = {},
+                      store::Versioning versioning = store::Versioning::kOff);
   Status DeleteBucket(const std::string& name, const OperationId& operation, base::Duration timeout = {});
+  Status UpdateBucket(const std::string& name, const store::BucketSettings& settings, const OperationId& operation,
+                      base::Duration timeout = {});
   Result<store::BucketInfo> GetBucket(const std::string& name, base::Duration timeout = {});
   /// One page, ascending; go on with the last name as `start_after` while it is truncated.
   Result<BucketPage> ListBuckets(const std::string& start_after = {}, uint32_t limit = 0,
@@ -116,16 +119,44 @@ class ControlClient {
   Status Delete(const std::string& bucket, const std::string& key, const std::string& if_match,
                 const OperationId& operation, base::Duration timeout = {});
 
-  /// Of `options` the condition and the metadata; as ObjectStore::Compose.
+  /// As ObjectStore::Compose.
   Result<store::ObjectInfo> Compose(const std::string& bucket, const std::string& key,
                                     const std::vector<store::Source>& sources, const store::PutOptions& options,
                                     const OperationId& operation, base::Duration timeout = {});
-  /// Of `options` the source's if-match and the target's if-absent.
   Status Rename(const std::string& bucket, const std::string& from, const std::string& to,
                 const store::RenameOptions& options, const OperationId& operation, base::Duration timeout = {});
   /// How many objects there were.
   Result<uint64_t> RenamePrefix(const std::string& bucket, const std::string& from, const std::string& to,
                                 const OperationId& operation, base::Duration timeout = {});
+
+  // As their namesakes of ObjectStore.
+
+  Result<store::ObjectInfo> Truncate(const std::string& bucket, const std::string& key, uint64_t size_bytes,
+                                     const std::string& if_match, const OperationId& operation,
+                                     base::Duration timeout = {});
+  Status SetAttributes(const std::string& bucket, const std::string& key, uint64_t version,
+                       const store::AttributeChange& change, const OperationId& operation,
+                       base::Duration timeout = {});
+  Result<store::VersionPage> ListVersions(const std::string& bucket, const store::VersionListOptions& options,
+                                          base::Duration timeout = {});
+  Result<store::VersionInfo> StatVersion(const std::string& bucket, const std::string& key, uint64_t version,
+                                         base::Duration timeout = {});
+  Status DeleteVersion(const std::string& bucket, const std::string& key, uint64_t version,
+                       const OperationId& operation, base::Duration timeout = {});
+
+  Result<store::UploadInfo> CreateUpload(const std::string& bucket, const std::string& key,
+                                         const store::UserMetadata& metadata, const OperationId& operation,
+                                         base::Duration timeout = {});
+  Result<store::ObjectInfo> CopyPart(const store::UploadName& upload, uint32_t number, const store::Source& source,
+                                     const OperationId& operation, base::Duration timeout = {});
+  Result<store::PartPage> ListParts(const store::UploadName& upload, uint32_t start_after, uint32_t limit,
+                                    base::Duration timeout = {});
+  Result<store::UploadPage> ListUploads(const std::string& bucket, const store::UploadListOptions& options,
+                                        base::Duration timeout = {});
+  Result<store::ObjectInfo> CompleteUpload(const store::UploadName& upload, const std::vector<store::PartRef>& parts,
+                                           const store::CompleteOptions& options, const OperationId& operation,
+                                           base::Duration timeout = {});
+  Status AbortUpload(const store::UploadName& upload, const OperationId& operation, base::Duration timeout = {});
 
   /// The chain of a new capability whose private key belongs to `terms.holder`.
   Result<auth::Capability> IssueCapability(const IssueTerms& terms, base::Duration timeout = {});

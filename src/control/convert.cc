@@ -28,14 +28,17 @@ void ToMessage(const store::BucketInfo& bucket, pb::Bucket* message) {
   message->set_bucket_class(ToMessage(bucket.bucket_class));
   message->set_owner(static_cast<uint64_t>(bucket.owner));
   message->set_created_unix_ms(UnixMs(bucket.created));
+  message->set_versioning(ToMessage(bucket.versioning));
 }
 
 Result<store::BucketInfo> FromMessage(const pb::Bucket& message) {
   FB_ASSIGN(const store::BucketClass bucket_class, FromMessage(message.bucket_class()));
+  FB_ASSIGN(const std::optional<store::Versioning> versioning, FromMessage(message.versioning()));
   return store::BucketInfo{.name = message.name(),
                            .owner = TenantId{message.owner()},
                            .bucket_class = bucket_class,
-                           .created = FromUnixMs(message.created_unix_ms())};
+                           .created = FromUnixMs(message.created_unix_ms()),
+                           .versioning = versioning.value_or(store::Versioning::kOff)};
 }
 
 void ToMessage(store::ObjectInfo object, pb::Object* message) {
@@ -46,6 +49,7 @@ void ToMessage(store::ObjectInfo object, pb::Object* message) {
   message->set_crc32c(object.crc32c);
   message->set_modified_unix_ms(UnixMs(object.modified));
   for (auto& [name, value] : object.metadata) (*message->mutable_metadata())[name] = std::move(value);
+  for (auto& [name, value] : object.attributes) (*message->mutable_attributes())[name] = std::move(value);
 }
 
 store::ObjectInfo FromMessage(pb::Object message) {
@@ -57,7 +61,99 @@ store::ObjectInfo FromMessage(pb::Object message) {
   object.crc32c = message.crc32c();
   object.modified = FromUnixMs(message.modified_unix_ms());
   for (const auto& [name, value] : message.metadata()) object.metadata.emplace(name, value);
+  for (const auto& [name, value] : message.attributes()) object.attributes.emplace(name, value);
   return object;
+}
+
+pb::Versioning ToMessage(store::Versioning versioning) {
+  switch (versioning) {
+    case store::Versioning::kOff:
+      return pb::VERSIONING_OFF;
+    case store::Versioning::kOn:
+      return pb::VERSIONING_ON;
+    case store::Versioning::kSuspended:
+      return pb::VERSIONING_SUSPENDED;
+  }
+  return pb::VERSIONING_UNSPECIFIED;
+}
+
+Result<std::optional<store::Versioning>> FromMessage(pb::Versioning versioning) {
+  using Some = std::optional<store::Versioning>;
+  switch (versioning) {
+    case pb::VERSIONING_UNSPECIFIED:
+      return Some();
+    case pb::VERSIONING_OFF:
+      return Some(store::Versioning::kOff);
+    case pb::VERSIONING_ON:
+      return Some(store::Versioning::kOn);
+    case pb::VERSIONING_SUSPENDED:
+      return Some(store::Versioning::kSuspended);
+    default:
+      break;
+  }
+  return Status::InvalidArgument("versioning {} is unknown here; known are 1 (off), 2 (on) and 3 (suspended)",
+                                 static_cast<int>(versioning));
+}
+
+void ToMessage(store::VersionInfo version, pb::ObjectVersion* message) {
+  ToMessage(std::move(version.object), message->mutable_object());
+  message->set_latest(version.latest);
+  message->set_delete_marker(version.delete_marker);
+  message->set_null_version(version.null_version);
+}
+
+store::VersionInfo FromMessage(pb::ObjectVersion message) {
+  return {.object = FromMessage(std::move(*message.mutable_object())),
+          .latest = message.latest(),
+          .delete_marker = message.delete_marker(),
+          .null_version = message.null_version()};
+}
+
+void ToMessage(store::UploadInfo upload, pb::Upload* message) {
+  message->set_id(upload.id);
+  message->set_key(std::move(upload.key));
+  message->set_created_unix_ms(UnixMs(upload.created));
+  for (auto& [name, value] : upload.metadata) (*message->mutable_metadata())[name] = std::move(value);
+}
+
+store::UploadInfo FromMessage(pb::Upload message) {
+  return {.id = message.id(),
+          .key = std::move(*message.mutable_key()),
+          .created = FromUnixMs(message.created_unix_ms()),
+          .metadata = {message.metadata().begin(), message.metadata().end()}};
+}
+
+void ToMessage(store::PartInfo part, pb::Part* message) {
+  message->set_number(part.number);
+  message->set_size_bytes(part.size_bytes);
+  message->set_etag(std::move(part.etag));
+  message->set_crc32c(part.crc32c);
+  message->set_modified_unix_ms(UnixMs(part.modified));
+}
+
+store::PartInfo FromMessage(pb::Part message) {
+  return {.number = message.number(),
+          .size_bytes = message.size_bytes(),
+          .etag = std::move(*message.mutable_etag()),
+          .crc32c = message.crc32c(),
+          .modified = FromUnixMs(message.modified_unix_ms())};
+}
+
+void ToMessage(const store::Source& source, pb::ComposeSource* message) {
+  message->set_bucket(source.bucket);
+  message->set_key(source.key);
+  message->set_if_match(source.condition.etag);
+  message->set_offset(source.offset);
+  if (source.length) message->set_length(*source.length);
+}
+
+store::Source FromMessage(const pb::ComposeSource& message) {
+  store::Source source{.bucket = message.bucket(),
+                       .key = message.key(),
+                       .condition = IfMatch(message.if_match()),
+                       .offset = message.offset()};
+  if (message.has_length()) source.length = message.length();
+  return source;
 }
 
 pb::BucketClass ToMessage(store::BucketClass bucket_class) {
@@ -312,6 +408,10 @@ Result<store::Condition> ConditionFrom(const std::string& if_match, bool if_abse
     return Status::InvalidArgument("an object cannot be absent and have the ETag `{}`: ask for one of them", if_match);
   if (if_absent) return store::Condition::IfAbsent();
   return if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(if_match);
+}
+
+store::Condition IfMatch(const std::string& etag) {
+  return etag.empty() ? store::Condition::None() : store::Condition::IfMatch(etag);
 }
 
 Result<uint32_t> PageLimit(uint32_t asked) {

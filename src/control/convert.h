@@ -4,6 +4,7 @@
 // pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "auth/capability.h"
@@ -31,6 +32,21 @@ store::ObjectInfo FromMessage(pb::Object message);
 pb::BucketClass ToMessage(store::BucketClass bucket_class);
 /// InvalidArgument for a class that this version does not know; unspecified is durable.
 Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class);
+
+pb::Versioning ToMessage(store::Versioning versioning);
+/// Nothing for unspecified; InvalidArgument for what this version does not know.
+Result<std::optional<store::Versioning>> FromMessage(pb::Versioning versioning);
+
+void ToMessage(store::VersionInfo version, pb::ObjectVersion* message);
+store::VersionInfo FromMessage(pb::ObjectVersion message);
+
+void ToMessage(store::UploadInfo upload, pb::Upload* message);
+store::UploadInfo FromMessage(pb::Upload message);
+void ToMessage(store::PartInfo part, pb::Part* message);
+store::PartInfo FromMessage(pb::Part message);
+
+void ToMessage(const store::Source& source, pb::ComposeSource* message);
+store::Source FromMessage(const pb::ComposeSource& message);
 
 void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message);
 FabricTraffic FromMessage(const pb::FabricTraffic& message);
@@ -61,6 +77,8 @@ AccessKey FromMessage(const pb::AccessKey& message);
 
 /// What an object must be like; InvalidArgument for both at once.
 Result<store::Condition> ConditionFrom(const std::string& if_match, bool if_absent);
+/// If-match, or nothing when there is no ETag.
+store::Condition IfMatch(const std::string& etag);
 
 /// The entries of one answer: what was asked for, or the most there are. InvalidArgument above that.
 Result<uint32_t> PageLimit(uint32_t asked);

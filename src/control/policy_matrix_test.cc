@@ -42,11 +42,21 @@ class PolicyMatrixTest : public ControlTest {
     set("prefix", key);
     set("from", key);
     set("to", key + "2");
-    if (const auto* const sources = type->FindFieldByName("sources")) {
-      auto* const source = message->GetReflection()->AddMessage(message.get(), sources);
-      for (const auto& [field, value] : {std::pair("bucket", std::string("models")), {"key", key}})
+    google::protobuf::Message* source = nullptr;
+    if (const auto* const sources = type->FindFieldByName("sources"))
+      source = message->GetReflection()->AddMessage(message.get(), sources);
+    if (const auto* const one = type->FindFieldByName("source"))
+      source = message->GetReflection()->MutableMessage(message.get(), one);
+    for (const auto& [field, value] : {std::pair("bucket", std::string("models")), {"key", key}})
+      if (source != nullptr)
         source->GetReflection()->SetString(source, source->GetDescriptor()->FindFieldByName(field), value);
-    }
+    const auto set_number = [](google::protobuf::Message& in) {
+      if (const auto* const found = in.GetDescriptor()->FindFieldByName("number"))
+        in.GetReflection()->SetUInt32(&in, found, 1);
+    };
+    set_number(*message);
+    if (const auto* const parts = type->FindFieldByName("parts"))
+      set_number(*message->GetReflection()->AddMessage(message.get(), parts));
     if (method.ends_with("RevokeTenant"))  // one that the matrix does not use
       message->GetReflection()->SetUInt64(message.get(), type->FindFieldByName("tenant"), 999);
     return message->SerializeAsString();
@@ -110,7 +120,8 @@ TEST_F(PolicyMatrixTest, ForeignTenant) {
     if (row.scope == Scope::kServer) EXPECT_EQ(status.code(), Code::kPermissionDenied) << method;
     if (method.ends_with("Buckets/Create")) EXPECT_EQ(status.code(), Code::kAlreadyExists) << method;
     if (row.scope == Scope::kKey || method.ends_with("Buckets/Get") || method.ends_with("Buckets/Delete") ||
-        method.ends_with("Namespace/List"))
+        method.ends_with("Buckets/Update") || method.ends_with("Namespace/List") ||
+        method.ends_with("Namespace/ListVersions") || method.ends_with("Uploads/List"))
       EXPECT_EQ(status.code(), Code::kNotFound) << method << ": " << status.ToString();
   });
   EXPECT_TRUE(client_->Stat("models", "p/x").ok()) << "it is still there";
@@ -138,7 +149,7 @@ TEST_F(PolicyMatrixTest, MissingRight) {
 
 /// What a method needs besides its row: the request, and a capability that allows all but that.
 TEST_F(PolicyMatrixTest, WhatAMethodAlsoNeeds) {
-  const std::string kNamespace = "/forebay.control.v1.Namespace/";
+  const std::string kPackage = "/forebay.control.v1.";
   v1::ComposeObjectRequest compose;
   compose.set_bucket("models");
   compose.set_key("p/y");
@@ -152,13 +163,20 @@ TEST_F(PolicyMatrixTest, WhatAMethodAlsoNeeds) {
   prefix.set_bucket("models");
   prefix.set_from("p/");
   prefix.set_to("p/q/");
+  v1::CopyPartRequest copy;
+  copy.set_bucket("models");
+  copy.set_key("p/y");
+  copy.set_upload(1);  // there is none
+  copy.set_number(1);
+  copy.mutable_source()->set_bucket("models");
+  copy.mutable_source()->set_key("p/x");
   const auto rights = [](std::initializer_list<Right> some) {
     auth::RightSet set = auth::RightSet::Proven();
     for (const Right right : some) set = set.With(right);
     return set;
   };
   const auto call = [&](const std::string& method, const google::protobuf::Message& request, const Terms& terms) {
-    return Call(kNamespace + method, {auth::SignRpc(Held(terms), kNamespace + method, clock_.WallNow(), random_)},
+    return Call(kPackage + method, {auth::SignRpc(Held(terms), kPackage + method, clock_.WallNow(), random_)},
                 request.SerializeAsString());
   };
   struct Case {
@@ -166,29 +184,35 @@ TEST_F(PolicyMatrixTest, WhatAMethodAlsoNeeds) {
     const google::protobuf::Message& request;
     std::initializer_list<Right> missing_one;
   };
-  for (const Case& one : {Case{"Compose", compose, {Right::kPut}}, Case{"Rename", rename, {Right::kDelete, Right::kPut}},
-                          Case{"Rename", rename, {Right::kDelete, Right::kGet}},
-                          Case{"RenamePrefix", prefix, {Right::kDelete, Right::kPut}},
-                          Case{"RenamePrefix", prefix, {Right::kDelete, Right::kGet}}})
+  for (const Case& one : {Case{"Namespace/Compose", compose, {Right::kPut}}, Case{"Namespace/Rename", rename, {Right::kDelete, Right::kPut}},
+                          Case{"Namespace/Rename", rename, {Right::kDelete, Right::kGet}},
+                          Case{"Namespace/RenamePrefix", prefix, {Right::kDelete, Right::kPut}},
+                          Case{"Namespace/RenamePrefix", prefix, {Right::kDelete, Right::kGet}},
+                          Case{"Uploads/CopyPart", copy, {Right::kPut}}, Case{"Uploads/CopyPart", copy, {Right::kGet}}})
     ExpectDenied(call(one.method, one.request, {.rights = rights(one.missing_one)}), Code::kPermissionDenied, one.method);
+  EXPECT_EQ(call("Uploads/CopyPart", copy, {.rights = rights({Right::kPut, Right::kGet}), .bucket = "models"}).code(),
+            Code::kNotFound);
+  calls_before_ = store_->calls();
   // All rights, but not there where the other end is.
+  copy.mutable_source()->set_key("q/x");
   compose.mutable_sources(0)->set_key("q/x");
   rename.set_to("q/y");
   prefix.set_to("q/");
   for (const auto& [method, request] :
-       {std::pair<std::string, const google::protobuf::Message&>("Compose", compose), {"Rename", rename}, {"RenamePrefix", prefix}})
+       {std::pair<std::string, const google::protobuf::Message&>("Namespace/Compose", compose), {"Namespace/Rename", rename}, {"Namespace/RenamePrefix", prefix},
+        {"Uploads/CopyPart", copy}})
     ExpectDenied(call(method, request, {.bucket = "models", .prefix = "p/"}), Code::kPermissionDenied, method);
   compose.mutable_sources(0)->set_key("p/x");
   compose.mutable_sources(0)->set_bucket("other");
-  ExpectDenied(call("Compose", compose, {.bucket = "models"}), Code::kPermissionDenied, "source in another bucket");
+  ExpectDenied(call("Namespace/Compose", compose, {.bucket = "models"}), Code::kPermissionDenied, "source in another bucket");
   compose.mutable_sources(0)->set_bucket("models");
   const std::initializer_list<Right> all = {Right::kDelete, Right::kGet, Right::kPut};
-  EXPECT_TRUE(call("Compose", compose, {.rights = rights({Right::kPut, Right::kGet}), .bucket = "models", .prefix = "p/"}).ok());
+  EXPECT_TRUE(call("Namespace/Compose", compose, {.rights = rights({Right::kPut, Right::kGet}), .bucket = "models", .prefix = "p/"}).ok());
   rename.set_to("p/z");
-  EXPECT_TRUE(call("Rename", rename, {.rights = rights(all), .bucket = "models", .prefix = "p/"}).ok());
+  EXPECT_TRUE(call("Namespace/Rename", rename, {.rights = rights(all), .bucket = "models", .prefix = "p/"}).ok());
   prefix.set_from("p/z");
   prefix.set_to("p/zz");
-  EXPECT_TRUE(call("RenamePrefix", prefix, {.rights = rights(all), .bucket = "models", .prefix = "p/"}).ok());
+  EXPECT_TRUE(call("Namespace/RenamePrefix", prefix, {.rights = rights(all), .bucket = "models", .prefix = "p/"}).ok());
 }
 
 TEST_F(PolicyMatrixTest, Expired) {

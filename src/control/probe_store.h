@@ -83,11 +83,13 @@ class ProbeStore final : public store::ObjectStore {
   }
   rt::Task<Status> SetAttributes(const store::Context& context, std::string bucket, std::string key, uint64_t version,
                                  store::AttributeChange change) override {
-    return inner_.SetAttributes(context, std::move(bucket), std::move(key), version, std::move(change));
+    co_await Note(context, change.condition);
+    co_return co_await inner_.SetAttributes(context, std::move(bucket), std::move(key), version, std::move(change));
   }
   rt::Task<Result<store::ObjectInfo>> Truncate(const store::Context& context, std::string bucket, std::string key,
                                                uint64_t size_bytes, store::Condition condition) override {
-    return inner_.Truncate(context, std::move(bucket), std::move(key), size_bytes, std::move(condition));
+    co_await Note(context, condition);
+    co_return co_await inner_.Truncate(context, std::move(bucket), std::move(key), size_bytes, std::move(condition));
   }
   rt::Task<Result<store::ObjectInfo>> Compose(const store::Context& context, std::string bucket, std::string key,
                                               std::vector<store::Source> sources,
@@ -127,7 +129,8 @@ class ProbeStore final : public store::ObjectStore {
   }
   rt::Task<Result<store::UploadInfo>> CreateUpload(const store::Context& context, std::string bucket, std::string key,
                                                    store::UserMetadata metadata) override {
-    return inner_.CreateUpload(context, std::move(bucket), std::move(key), std::move(metadata));
+    co_await Note(context);
+    co_return co_await inner_.CreateUpload(context, std::move(bucket), std::move(key), std::move(metadata));
   }
   rt::Task<Result<std::unique_ptr<store::ObjectWriter>>> PutPart(const store::Context& context,
                                                                  store::UploadName upload, uint32_t number,
@@ -136,15 +139,18 @@ class ProbeStore final : public store::ObjectStore {
   }
   rt::Task<Result<store::ObjectInfo>> CopyPart(const store::Context& context, store::UploadName upload,
                                                uint32_t number, store::Source source) override {
-    return inner_.CopyPart(context, std::move(upload), number, std::move(source));
+    co_await Note(context, source.condition);
+    co_return co_await inner_.CopyPart(context, std::move(upload), number, std::move(source));
   }
   rt::Task<Result<store::PartPage>> ListParts(const store::Context& context, store::UploadName upload,
                                               uint32_t start_after, uint32_t limit) override {
-    return inner_.ListParts(context, std::move(upload), start_after, limit);
+    co_await Note(context);
+    co_return co_await inner_.ListParts(context, std::move(upload), start_after, limit);
   }
   rt::Task<Status> UpdateBucket(const store::Context& context, std::string name,
                                 store::BucketSettings settings) override {
-    return inner_.UpdateBucket(context, std::move(name), settings);
+    co_await Note(context);
+    co_return co_await inner_.UpdateBucket(context, std::move(name), settings);
   }
   rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenVersion(const store::Context& context, std::string bucket,
                                                                      std::string key, uint64_t version) override {
@@ -152,27 +158,33 @@ class ProbeStore final : public store::ObjectStore {
   }
   rt::Task<Result<store::VersionInfo>> StatVersion(const store::Context& context, std::string bucket, std::string key,
                                                    uint64_t version) override {
-    return inner_.StatVersion(context, std::move(bucket), std::move(key), version);
+    co_await Note(context);
+    co_return co_await inner_.StatVersion(context, std::move(bucket), std::move(key), version);
   }
   rt::Task<Result<store::VersionPage>> ListVersions(const store::Context& context, std::string bucket,
                                                     store::VersionListOptions options) override {
-    return inner_.ListVersions(context, std::move(bucket), std::move(options));
+    co_await Note(context);
+    co_return co_await inner_.ListVersions(context, std::move(bucket), std::move(options));
   }
   rt::Task<Status> DeleteVersion(const store::Context& context, std::string bucket, std::string key,
                                  uint64_t version) override {
-    return inner_.DeleteVersion(context, std::move(bucket), std::move(key), version);
+    co_await Note(context);
+    co_return co_await inner_.DeleteVersion(context, std::move(bucket), std::move(key), version);
   }
   rt::Task<Result<store::UploadPage>> ListUploads(const store::Context& context, std::string bucket,
                                                   store::UploadListOptions options) override {
-    return inner_.ListUploads(context, std::move(bucket), std::move(options));
+    co_await Note(context);
+    co_return co_await inner_.ListUploads(context, std::move(bucket), std::move(options));
   }
   rt::Task<Result<store::ObjectInfo>> CompleteUpload(const store::Context& context, store::UploadName upload,
                                                      std::vector<store::PartRef> parts,
                                                      store::CompleteOptions options) override {
-    return inner_.CompleteUpload(context, std::move(upload), std::move(parts), std::move(options));
+    co_await Note(context, options.condition);
+    co_return co_await inner_.CompleteUpload(context, std::move(upload), std::move(parts), std::move(options));
   }
   rt::Task<Status> AbortUpload(const store::Context& context, store::UploadName upload) override {
-    return inner_.AbortUpload(context, std::move(upload));
+    co_await Note(context);
+    co_return co_await inner_.AbortUpload(context, std::move(upload));
   }
   rt::Task<Status> Pin(const store::Context& context, std::string bucket, std::string key,
                        std::chrono::milliseconds time) override {

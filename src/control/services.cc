@@ -37,6 +37,8 @@ Services::Services(const ControlServerOptions& options, store::ObjectStore& stor
     : options_(options),
       store_(store),
       tenants_(tenants),
+      object_services_(store),
+      upload_services_(store),
       tenant_services_(tenants, keys),
       sessions_(sessions),
       authority_(authority),
@@ -80,6 +82,8 @@ MethodTable Services::Methods() {
   add("/forebay.control.v1.Admin/StartScrub", &Services::StartScrub);
   add("/forebay.control.v1.Admin/GetScrub", &Services::GetScrub);
   add("/forebay.control.v1.Admin/StopScrub", &Services::StopScrub);
+  object_services_.AddTo(&table);
+  upload_services_.AddTo(&table);
   tenant_services_.AddTo(&table);
   return table;
 }
@@ -150,6 +154,7 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
                                         const pb::CreateBucketRequest& request, pb::CreateBucketResponse&) {
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
   FB_CO_ASSIGN(const store::BucketClass bucket_class, FromMessage(request.bucket_class()));
+  FB_CO_ASSIGN(const std::optional<store::Versioning> versioning, FromMessage(request.versioning()));
   TenantId owner = context.tenant;
   if (!request.tenant().empty()) {
     const Result<TenantId> named = tenants_.Resolve(request.tenant());
@@ -159,7 +164,11 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
   }
   co_return co_await tenants_.CreateBucket(
       context,
-      {.name = request.name(), .owner = owner, .bucket_class = bucket_class, .created = clock_.WallNow()});
+      {.name = request.name(),
+       .owner = owner,
+       .bucket_class = bucket_class,
+       .created = clock_.WallNow(),
+       .versioning = versioning.value_or(store::Versioning::kOff)});
 }
 
 rt::Task<Status> Services::DeleteBucket(const Caller&, store::Context& context,
@@ -216,9 +225,7 @@ rt::Task<Status> Services::StatObject(const Caller&, store::Context& context,
 rt::Task<Status> Services::DeleteObject(const Caller&, store::Context& context,
                                         const pb::DeleteObjectRequest& request, pb::DeleteObjectResponse&) {
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
-  store::Condition condition;
-  if (!request.if_match().empty()) condition = store::Condition::IfMatch(request.if_match());
-  co_return co_await store_.Delete(context, request.bucket(), request.key(), std::move(condition));
+  co_return co_await store_.Delete(context, request.bucket(), request.key(), IfMatch(request.if_match()));
 }
 
 rt::Task<Status> Services::ComposeObject(const Caller&, store::Context& context,
@@ -227,15 +234,14 @@ rt::Task<Status> Services::ComposeObject(const Caller&, store::Context& context,
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
   FB_CO_ASSIGN(store::Condition condition, ConditionFrom(request.if_match(), request.if_absent()));
   std::vector<store::Source> sources;
-  for (const pb::ComposeSource& source : request.sources()) {
-    sources.push_back({.bucket = source.bucket(), .key = source.key(), .offset = source.offset()});
-    if (!source.if_match().empty()) sources.back().condition = store::Condition::IfMatch(source.if_match());
-    if (source.has_length()) sources.back().length = source.length();
-  }
-  FB_CO_ASSIGN(store::ObjectInfo object,
-               co_await store_.Compose(context, request.bucket(), request.key(), std::move(sources),
-                                       {.condition = std::move(condition),
-                                        .metadata = {request.metadata().begin(), request.metadata().end()}}));
+  for (const pb::ComposeSource& source : request.sources()) sources.push_back(FromMessage(source));
+  store::PutOptions options{.condition = std::move(condition),
+                            .metadata = {request.metadata().begin(), request.metadata().end()},
+                            .attributes = {request.attributes().begin(), request.attributes().end()},
+                            .etag = request.etag()};
+  if (request.has_size_bytes()) options.size_bytes = request.size_bytes();
+  FB_CO_ASSIGN(store::ObjectInfo object, co_await store_.Compose(context, request.bucket(), request.key(),
+                                                                 std::move(sources), std::move(options)));
   ToMessage(std::move(object), response.mutable_object());
   co_return Status();
 }
@@ -243,9 +249,8 @@ rt::Task<Status> Services::ComposeObject(const Caller&, store::Context& context,
 rt::Task<Status> Services::RenameObject(const Caller&, store::Context& context,
                                         const pb::RenameObjectRequest& request, pb::RenameObjectResponse&) {
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
-  store::RenameOptions options;
-  if (!request.if_match().empty()) options.source = store::Condition::IfMatch(request.if_match());
-  if (request.if_absent()) options.target = store::Condition::IfAbsent();
+  store::RenameOptions options{.source = IfMatch(request.if_match())};
+  FB_CO_ASSIGN(options.target, ConditionFrom(request.to_if_match(), request.if_absent()));
   co_return co_await store_.Rename(context, request.bucket(), request.from(), request.to(), std::move(options));
 }
 

@@ -13,8 +13,10 @@
 #include "control/capability_authority.h"
 #include "control/method.h"
 #include "control/scrubs.h"
+#include "control/object_services.h"
 #include "control/server.h"
 #include "control/tenant_services.h"
+#include "control/upload_services.h"
 #include "wire/control.pb.h"
 
 namespace forebay::control {
@@ -93,6 +95,8 @@ class Services {
   const ControlServerOptions& options_;
   store::ObjectStore& store_;
   TenantRegistry& tenants_;
+  ObjectServices object_services_;
+  UploadServices upload_services_;
   TenantServices tenant_services_;
   auth::SessionTable& sessions_;
   CapabilityAuthority& authority_;

@@ -63,6 +63,7 @@ inline auth::Target TargetOf(const StopScrubRequest&) { return {}; }
 inline auth::Target TargetOf(const CreateBucketRequest& request) { return {request.name(), {}}; }
 inline auth::Target TargetOf(const DeleteBucketRequest& request) { return {request.name(), {}}; }
 inline auth::Target TargetOf(const GetBucketRequest& request) { return {request.name(), {}}; }
+inline auth::Target TargetOf(const UpdateBucketRequest& request) { return {request.name(), {}}; }
 
 inline auth::Target TargetOf(const ListObjectsRequest& request) { return {request.bucket(), request.prefix()}; }
 inline auth::Target TargetOf(const StatObjectRequest& request) { return {request.bucket(), request.key()}; }
@@ -72,16 +73,35 @@ inline auth::Target TargetOf(const ComposeObjectRequest& request) { return {requ
 inline auth::Target TargetOf(const RenameObjectRequest& request) { return {request.bucket(), request.from()}; }
 inline auth::Target TargetOf(const RenamePrefixRequest& request) { return {request.bucket(), request.from()}; }
 
+inline auth::Target TargetOf(const TruncateObjectRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const SetAttributesRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const ListVersionsRequest& request) { return {request.bucket(), request.prefix()}; }
+inline auth::Target TargetOf(const StatVersionRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const DeleteVersionRequest& request) { return {request.bucket(), request.key()}; }
+
+inline auth::Target TargetOf(const CreateUploadRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const CopyPartRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const ListPartsRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const ListUploadsRequest& request) { return {request.bucket(), request.prefix()}; }
+inline auth::Target TargetOf(const CompleteUploadRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const AbortUploadRequest& request) { return {request.bucket(), request.key()}; }
+
 inline auth::Target TargetOf(const IssueCapabilityRequest& request) { return {request.bucket(), request.prefix()}; }
 
 template <typename Request, typename Response>
 uint64_t WorkOf(const Request&, const Response&) {
   return 0;
 }
-/// Of the object: some 16 MiB are one run of the map.
+/// Runs of the map of an object: one for some 16 MiB.
+inline uint64_t RunsOf(uint64_t size_bytes) { return size_bytes >> 24; }
 inline uint64_t WorkOf(const ComposeObjectRequest& request, const ComposeObjectResponse& response) {
-  constexpr int kRunShift = 24;
-  return static_cast<uint64_t>(request.sources_size()) + (response.object().size_bytes() >> kRunShift);
+  return static_cast<uint64_t>(request.sources_size()) + RunsOf(response.object().size_bytes());
+}
+inline uint64_t WorkOf(const CopyPartRequest&, const CopyPartResponse& response) {
+  return RunsOf(response.part().size_bytes());
+}
+inline uint64_t WorkOf(const CompleteUploadRequest& request, const CompleteUploadResponse& response) {
+  return static_cast<uint64_t>(request.parts_size()) + RunsOf(response.object().size_bytes());
 }
 inline uint64_t WorkOf(const RenamePrefixRequest&, const RenamePrefixResponse& response) { return response.renamed(); }
 
@@ -94,6 +114,9 @@ inline std::vector<Requirement> AlsoOf(const ComposeObjectRequest& request) {
   for (const ComposeSource& source : request.sources())
     also.emplace_back(Requirement::Row("also/Namespace/Compose/source"), auth::Target{source.bucket(), source.key()});
   return also;
+}
+inline std::vector<Requirement> AlsoOf(const CopyPartRequest& request) {
+  return {{Requirement::Row("also/Uploads/CopyPart/source"), {request.source().bucket(), request.source().key()}}};
 }
 inline std::vector<Requirement> AlsoOf(const RenameObjectRequest& request) {
   return {{Requirement::Row("also/Namespace/Rename/from"), {request.bucket(), request.from()}},
