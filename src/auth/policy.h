@@ -93,12 +93,16 @@ inline constexpr PolicyRow kPolicy[] = {
     {"data/Cancel", Right::kSession, Scope::kNothing},
     {"data/Exists", Right::kGet, Scope::kKey},
     {"data/Get", Right::kGet, Scope::kKey},
+    {"data/GetVersion", Right::kGet, Scope::kKey},
     {"data/Hello", Right::kSession, Scope::kNothing},
+    {"data/OverwriteBegin", Right::kPut, Scope::kKey},
+    {"data/PartBegin", Right::kPut, Scope::kKey},
     {"data/Put", Right::kPut, Scope::kKey},
     {"data/PutAbort", Right::kPut, Scope::kNothing},
     {"data/PutBegin", Right::kPut, Scope::kKey},
     {"data/PutCommit", Right::kPut, Scope::kNothing},
     {"data/PutData", Right::kPut, Scope::kNothing},
+    {"data/Stat", Right::kGet, Scope::kKey},
 };
 static_assert(std::ranges::is_sorted(kPolicy, std::ranges::less_equal{}, &PolicyRow::operation) ||
                   std::ranges::adjacent_find(kPolicy, std::ranges::greater_equal{}, &PolicyRow::operation) ==

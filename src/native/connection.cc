@@ -190,6 +190,7 @@ Status Connection::Start(Bytes message, const wire::MessageView& view) {
 rt::Task<void> Connection::Handle(std::unique_ptr<Request> request) {
   switch (request->header.type) {
     case wire::Type::kGet:
+    case wire::Type::kGetVersion:
       co_await HandleGet(*this, *request);
       break;
     case wire::Type::kPut:
@@ -203,6 +204,15 @@ rt::Task<void> Connection::Handle(std::unique_ptr<Request> request) {
       break;
     case wire::Type::kPutBegin:
       co_await HandlePutBegin(*this, *request);
+      break;
+    case wire::Type::kOverwriteBegin:
+      co_await HandleOverwriteBegin(*this, *request);
+      break;
+    case wire::Type::kPartBegin:
+      co_await HandlePartBegin(*this, *request);
+      break;
+    case wire::Type::kStat:
+      co_await HandleStat(*this, *request);
       break;
     case wire::Type::kPutData:
       co_await HandlePutData(*this, *request);

@@ -108,11 +108,17 @@ class Connection {
   PutStreams streams_;
 };
 
+/// FailedPrecondition unless the object is what `if_match` names, if anything.
+Status CheckETag(std::string_view bucket, std::string_view if_match, const store::ObjectInfo& object);
+
 // The handlers, each in its own file. They decode the body, do the work and reply, errors included.
 rt::Task<void> HandleGet(Connection& connection, Request& request);
 rt::Task<void> HandlePut(Connection& connection, Request& request);
 rt::Task<void> HandleExists(Connection& connection, Request& request);
+rt::Task<void> HandleStat(Connection& connection, Request& request);
 rt::Task<void> HandlePutBegin(Connection& connection, Request& request);
+rt::Task<void> HandleOverwriteBegin(Connection& connection, Request& request);
+rt::Task<void> HandlePartBegin(Connection& connection, Request& request);
 rt::Task<void> HandlePutData(Connection& connection, Request& request);
 rt::Task<void> HandlePutCommit(Connection& connection, Request& request);
 rt::Task<void> HandlePutAbort(Connection& connection, Request& request);

@@ -120,7 +120,8 @@ TEST_F(ConnectionTest, AMalformedBodyIsAnsweredNotFenced) {
     peer.Sign(message, 5);
     EXPECT_EQ((co_await peer.Exchange(message, peer.request)).status().code(), Code::kInvalidArgument);
     for (const Type type : {Type::kGet, Type::kExists, Type::kCancel, Type::kPutBegin, Type::kPutData,
-                            Type::kPutCommit, Type::kPutAbort})
+                            Type::kPutCommit, Type::kPutAbort, Type::kStat, Type::kGetVersion,
+                            Type::kOverwriteBegin, Type::kPartBegin})
       EXPECT_EQ((co_await peer.Call(type, wire::EmptyReply{})).status().code(), Code::kInvalidArgument)
           << wire::TypeName(type);
     EXPECT_TRUE((co_await peer.Call(Type::kPut, PutOf("k"), AsBytes("hello"))).ok());

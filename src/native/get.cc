@@ -59,6 +59,7 @@ class GetRun {
   Status Check();
   rt::Task<Status> Begin();
   rt::Task<void> Open();
+  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenReader(const wire::GetItem& ask);
   rt::Forked OpenItem(Item& item);
   bool FitsInline() const;
   rt::Task<Status> Transfer();
@@ -157,6 +158,20 @@ rt::Task<void> GetRun::Open() {
   }
 }
 
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> GetRun::OpenReader(const wire::GetItem& ask) {
+  store::ObjectStore& store = connection_.services().store;
+  if (ask.version != 0) {
+    FB_CO_ASSIGN(auto reader, co_await store.OpenVersion(request_.context, std::string(ask.bucket),
+                                                         std::string(ask.key), ask.version));
+    FB_CO_TRY(CheckETag(ask.bucket, ask.if_match, reader->info()));
+    co_return reader;
+  }
+  auto condition =
+      ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
+  co_return co_await store.Open(request_.context, std::string(ask.bucket), std::string(ask.key),
+                                std::move(condition));
+}
+
 rt::Forked GetRun::OpenItem(Item& item) {
   const wire::GetItem& ask = *item.ask;
   item.status = connection_.CheckAllowed(request_.header.type, ask.bucket, ask.key);
@@ -165,10 +180,7 @@ rt::Forked GetRun::OpenItem(Item& item) {
     progress_.Set();
     co_return;
   }
-  auto condition =
-      ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
-  auto reader = co_await connection_.services().store.Open(request_.context, std::string(ask.bucket),
-                                                           std::string(ask.key), std::move(condition));
+  auto reader = co_await OpenReader(ask);
   if (!reader.ok()) {
     item.status = reader.status();
   } else if (const uint64_t total = (*reader)->info().size_bytes; ask.offset > total) {
@@ -364,8 +376,16 @@ rt::Task<Status> GetRun::Reply(bool inlined) {
 
 }  // namespace
 
+namespace {
+Result<wire::GetRequest> DecodeGet(const Request& request) {
+  if (request.header.type == wire::Type::kGet) return wire::DecodeBody<wire::GetRequest>(request.body);
+  FB_ASSIGN(wire::GetVersionRequest versions, wire::DecodeBody<wire::GetVersionRequest>(request.body));
+  return wire::GetRequest(std::move(versions));
+}
+}  // namespace
+
 rt::Task<void> HandleGet(Connection& connection, Request& request) {
-  Result<wire::GetRequest> ask = wire::DecodeBody<wire::GetRequest>(request.body);
+  Result<wire::GetRequest> ask = DecodeGet(request);
   if (!ask.ok()) {
     (void)co_await connection.ReplyError(request.header, ask.status());
     co_return;

@@ -30,6 +30,19 @@ class PolicyMatrixTest : public NativeTest {
       case Type::kGet:
         return peer.Make(header, wire::GetRequest{.inline_allowed = true,
                                                   .items = {{.bucket = "models", .key = "p/x", .length = 100}}});
+      case Type::kGetVersion: {
+        wire::GetVersionRequest get;
+        get.inline_allowed = true;
+        get.items = {{.bucket = "models", .key = "p/x", .length = 100}};
+        return peer.Make(header, get);
+      }
+      case Type::kStat:
+        return peer.Make(header, wire::StatRequest{.bucket = "models", .key = "p/x"});
+      case Type::kOverwriteBegin:
+        return peer.Make(header, wire::OverwriteBeginRequest{.bucket = "models", .key = "p/x"});
+      case Type::kPartBegin:
+        return peer.Make(header,
+                         wire::PartBeginRequest{.bucket = "models", .key = "p/x", .upload = 1, .number = 1});
       case Type::kPut:
         return peer.Make(header,
                          wire::PutRequest{.items = {{.bucket = "models",
@@ -62,6 +75,7 @@ class PolicyMatrixTest : public NativeTest {
     if (answer.view.header.status != Code::kOk) return answer.view.header.status;
     switch (answer.view.header.type) {
       case Type::kGet:
+      case Type::kGetVersion:
         return wire::DecodeBody<wire::GetReply>(answer.view.body)->items.at(0).code;
       case Type::kPut:
       case Type::kExists:

@@ -5,9 +5,9 @@
 
 namespace forebay::native {
 
-uint64_t PutStreams::Add(std::unique_ptr<store::ObjectWriter> writer) {
+uint64_t PutStreams::Add(std::unique_ptr<store::ObjectWriter> writer, bool tells_all) {
   const uint64_t handle = next_handle_++;
-  auto stream = std::make_unique<PutStream>(reactor_, busy_, std::move(writer));
+  auto stream = std::make_unique<PutStream>(reactor_, busy_, std::move(writer), tells_all);
   Touch(handle, *stream);
   streams_.emplace(handle, std::move(stream));
   return handle;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PutStream: a put whose size shows at its end, fed by PutData pieces. Pieces are fetched concurrently and
+// PutStream: a put whose size shows at its end, an overwrite, or a part of an upload, fed by PutData pieces. Pieces are fetched concurrently and
 // written in the order of their arrival. PutStreams holds those of one connection, gives up the idle ones,
 // and takes all with it. Reactor-local. A stream is destroyed only when no piece of it is in progress.
 #pragma once
@@ -15,8 +15,9 @@
 namespace forebay::native {
 
 struct PutStream {
-  PutStream(rt::Reactor& reactor, rt::WaitGroup& in_progress, std::unique_ptr<store::ObjectWriter> target)
-      : writer(std::move(target)), progress(reactor), idle(reactor), busy(in_progress) {
+  PutStream(rt::Reactor& reactor, rt::WaitGroup& in_progress, std::unique_ptr<store::ObjectWriter> target,
+            bool whole_reply)
+      : writer(std::move(target)), tells_all(whole_reply), progress(reactor), idle(reactor), busy(in_progress) {
     busy.Add();
   }
   ~PutStream() { busy.Done(); }
@@ -34,6 +35,7 @@ struct PutStream {
   }
 
   const std::unique_ptr<store::ObjectWriter> writer;
+  const bool tells_all;    // its commit is answered with an ObjectReply
   Status status;           // why no more is taken
   uint64_t announced = 0;  // bytes of all pieces that came
   uint64_t written = 0;    // bytes that the store has taken
@@ -51,7 +53,7 @@ class PutStreams {
 
   bool full() const { return streams_.size() >= limit_; }
   /// The handle of the new stream. The caller asked full() since it last suspended.
-  uint64_t Add(std::unique_ptr<store::ObjectWriter> writer);
+  uint64_t Add(std::unique_ptr<store::ObjectWriter> writer, bool tells_all);
   /// Null when there is none; otherwise its idle time starts anew.
   PutStream* Find(uint64_t handle);
   /// Takes the stream out, for its end. Null when there is none.

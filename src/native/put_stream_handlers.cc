@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four requests of a put of unknown size.
+// The requests of a stream: a put of unknown size, an overwrite, a part of an upload.
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/checksum.h"
 #include "native/connection.h"
+#include "native/object_reply.h"
 #include "native/payload.h"
 
 namespace forebay::native {
@@ -15,9 +17,11 @@ Status NoSuchStream(uint64_t handle) {
       "there is no open put {} on this connection; it was finished, or given up for being idle", handle);
 }
 
-rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& request) {
-  FB_CO_ASSIGN(const wire::PutBeginRequest ask, wire::DecodeBody<wire::PutBeginRequest>(request.body));
-  FB_CO_TRY(connection.CheckAllowed(request.header.type, ask.bucket, ask.key));
+/// Makes a stream of the writer that `open(store)` gives, once the request may have one.
+template <typename Open>
+rt::Task<Result<wire::PutBeginReply>> BeginWith(Connection& connection, Request& request, std::string_view bucket,
+                                                std::string_view key, bool tells_all, Open open) {
+  FB_CO_TRY(connection.CheckAllowed(request.header.type, bucket, key));
   const auto full = [&connection] {
     return connection.streams().full()
                ? Status::ResourceExhausted("{} puts of unknown size are open on this connection",
@@ -26,16 +30,50 @@ rt::Task<Result<wire::PutBeginReply>> Begin(Connection& connection, Request& req
   };
   FB_CO_TRY(full());
   FB_CO_TRY((co_await connection.allowance().Admit(request, {.operations = 1}, 0)).status());
-  store::PutOptions options;
-  options.condition = ToCondition(ask.condition, ask.etag);
-  options.size_bytes = ask.size;
-  for (const auto& [name, value] : ask.metadata) options.metadata.emplace(name, value);
-  FB_CO_ASSIGN(std::unique_ptr<store::ObjectWriter> writer,
-               co_await connection.services().store.Put(request.context, std::string(ask.bucket),
-                                                        std::string(ask.key), std::move(options)));
+  FB_CO_ASSIGN(std::unique_ptr<store::ObjectWriter> writer, co_await open(connection.services().store));
   FB_CO_TRY(full());  // others may have come while the store worked
   FB_CO_TRY(request.Stopped());
-  co_return wire::PutBeginReply{.handle = connection.streams().Add(std::move(writer))};
+  wire::PutBeginReply reply;
+  if (tells_all) reply.replays = writer->replays();
+  reply.handle = connection.streams().Add(std::move(writer), tells_all);
+  co_return reply;
+}
+
+store::UserMetadata ToMap(const wire::MetadataView& view) { return {view.begin(), view.end()}; }
+
+rt::Task<Result<wire::PutBeginReply>> BeginPut(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::PutBeginRequest ask, wire::DecodeBody<wire::PutBeginRequest>(request.body));
+  store::PutOptions options{.condition = ToCondition(ask.condition, ask.etag),
+                            .size_bytes = ask.size,
+                            .metadata = ToMap(ask.metadata)};
+  if (ask.chosen) {
+    options.attributes = ToMap(ask.chosen->attributes);
+    options.etag = ask.chosen->etag;
+  }
+  co_return co_await BeginWith(connection, request, ask.bucket, ask.key, ask.chosen.has_value(),
+                               [&](store::ObjectStore& store) {
+                                 return store.Put(request.context, std::string(ask.bucket), std::string(ask.key),
+                                                  std::move(options));
+                               });
+}
+
+rt::Task<Result<wire::PutBeginReply>> BeginOverwrite(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::OverwriteBeginRequest ask, wire::DecodeBody<wire::OverwriteBeginRequest>(request.body));
+  store::OverwriteOptions options{
+      .condition = ToCondition(ask.condition, ask.etag), .offset = ask.offset, .size_bytes = ask.size};
+  co_return co_await BeginWith(connection, request, ask.bucket, ask.key, true, [&](store::ObjectStore& store) {
+    return store.Overwrite(request.context, std::string(ask.bucket), std::string(ask.key), std::move(options));
+  });
+}
+
+rt::Task<Result<wire::PutBeginReply>> BeginPart(Connection& connection, Request& request) {
+  FB_CO_ASSIGN(const wire::PartBeginRequest ask, wire::DecodeBody<wire::PartBeginRequest>(request.body));
+  store::PutOptions options{.size_bytes = ask.size, .etag = std::string(ask.etag)};
+  co_return co_await BeginWith(connection, request, ask.bucket, ask.key, true, [&](store::ObjectStore& store) {
+    return store.PutPart(request.context,
+                         {.bucket = std::string(ask.bucket), .key = std::string(ask.key), .id = ask.upload},
+                         ask.number, std::move(options));
+  });
 }
 
 /// Whether the piece may follow those before it.
@@ -117,17 +155,26 @@ rt::Task<void> Settle(PutStream& stream) {
   while (stream.pieces != 0) co_await stream.progress.Wait();
 }
 
-rt::Task<Result<store::ObjectInfo>> Commit(Connection& connection, Request& request) {
+struct Committed {
+  store::ObjectInfo object;
+  bool tells_all = false;
+};
+
+rt::Task<Result<Committed>> Commit(Connection& connection, Request& request) {
   FB_CO_ASSIGN(const wire::PutCommitRequest ask, wire::DecodeBody<wire::PutCommitRequest>(request.body));
   const std::unique_ptr<PutStream> stream = connection.streams().Take(ask.handle);
   if (stream == nullptr) co_return NoSuchStream(ask.handle);
   co_await Settle(*stream);
   FB_CO_TRY(stream->status);
   FB_CO_TRY(request.Stopped());
+  if (ask.unchecked && (!stream->writer->replays() || ask.size != 0))
+    co_return Status::InvalidArgument("a put is committed without its checksum only when nothing of it is needed");
   if (ask.size != stream->written)
     co_return Status::DataLoss("a put of {} bytes is to be committed, but {} came", ask.size,
                                stream->written);
-  co_return co_await stream->writer->Commit(request.context, ask.crc32c);
+  const std::optional<uint32_t> crc32c = ask.unchecked ? std::nullopt : std::optional(ask.crc32c);
+  FB_CO_ASSIGN(store::ObjectInfo object, co_await stream->writer->Commit(request.context, crc32c));
+  co_return Committed{.object = std::move(object), .tells_all = stream->tells_all};
 }
 
 rt::Task<Result<wire::EmptyReply>> Abort(Connection& connection, Request& request) {
@@ -150,7 +197,15 @@ rt::Task<void> Answer(Connection& connection, Request& request, Result<Body> res
 }  // namespace
 
 rt::Task<void> HandlePutBegin(Connection& connection, Request& request) {
-  co_await Answer(connection, request, co_await Begin(connection, request));
+  co_await Answer(connection, request, co_await BeginPut(connection, request));
+}
+
+rt::Task<void> HandleOverwriteBegin(Connection& connection, Request& request) {
+  co_await Answer(connection, request, co_await BeginOverwrite(connection, request));
+}
+
+rt::Task<void> HandlePartBegin(Connection& connection, Request& request) {
+  co_await Answer(connection, request, co_await BeginPart(connection, request));
 }
 
 rt::Task<void> HandlePutData(Connection& connection, Request& request) {
@@ -158,15 +213,16 @@ rt::Task<void> HandlePutData(Connection& connection, Request& request) {
 }
 
 rt::Task<void> HandlePutCommit(Connection& connection, Request& request) {
-  const Result<store::ObjectInfo> stored = co_await Commit(connection, request);
-  if (stored.ok()) {
-    const wire::StoredReply reply{.size = stored->size_bytes,
-                                  .version = stored->version,
-                                  .crc32c = stored->crc32c,
-                                  .etag = stored->etag};
-    (void)co_await connection.Reply(request, reply);
+  const Result<Committed> committed = co_await Commit(connection, request);
+  if (!committed.ok()) {
+    (void)co_await connection.ReplyError(request.header, committed.status());
+  } else if (committed->tells_all) {
+    (void)co_await connection.Reply(request, ToReply(committed->object));
   } else {
-    (void)co_await connection.ReplyError(request.header, stored.status());
+    const store::ObjectInfo& object = committed->object;
+    const wire::StoredReply reply{
+        .size = object.size_bytes, .version = object.version, .crc32c = object.crc32c, .etag = object.etag};
+    (void)co_await connection.Reply(request, reply);
   }
 }
 

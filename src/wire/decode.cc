@@ -44,6 +44,13 @@ void Get(Decoder& in, MetadataView& metadata) {
   }
 }
 
+void Get(Decoder& in, std::optional<uint64_t>& number) {
+  const bool known = Flag(in);
+  const uint64_t value = in.U64();
+  if (known) number = value;
+  if (!known && value != 0) in.Fail();
+}
+
 void GetName(Decoder& in, std::string_view& bucket, std::string_view& key) {
   bucket = Text(in, base::kMaxBucketNameBytes);
   key = Text(in, base::kMaxKeyBytes);
@@ -104,12 +111,17 @@ void Get(Decoder& in, ExistsItem& item) { GetName(in, item.bucket, item.key); }
 
 /// `smallest`: bytes of the shortest item, so that a count alone never makes us allocate more than the
 /// message could fill.
-template <typename Item>
-void GetList(Decoder& in, std::vector<Item>& items, size_t smallest) {
+template <typename Item, typename One>
+void GetList(Decoder& in, std::vector<Item>& items, size_t smallest, One one) {
   const uint16_t count = in.U16();
   if (count == 0 || count > base::kMaxBatchItems || count > in.remaining() / smallest) return in.Fail();
   items.resize(count);
-  for (Item& item : items) Get(in, item);
+  for (Item& item : items) one(in, item);
+}
+
+template <typename Item>
+void GetList(Decoder& in, std::vector<Item>& items, size_t smallest) {
+  GetList(in, items, smallest, [](Decoder& from, Item& item) { Get(from, item); });
 }
 
 void Get(Decoder& in, ErrorReply& body) { body.message = Text(in, kMaxErrorBytes); }
@@ -130,6 +142,31 @@ void Get(Decoder& in, GetRequest& body) {
   GetList(in, body.items, 30);
 }
 
+void Get(Decoder& in, GetVersionRequest& body) {
+  body.inline_allowed = Flag(in);
+  Get(in, body.region);
+  GetList(in, body.items, 38, [](Decoder& from, GetItem& item) {
+    Get(from, item);
+    item.version = from.U64();
+  });
+}
+
+void Get(Decoder& in, StatRequest& body) {
+  GetName(in, body.bucket, body.key);
+  body.version = in.U64();
+  body.if_match = Text(in, base::kMaxETagBytes);
+}
+
+void Get(Decoder& in, ObjectReply& body) {
+  body.size = in.U64();
+  body.version = in.U64();
+  body.crc32c = in.U32();
+  body.etag = Text(in, base::kMaxETagBytes);
+  body.modified_unix_ms = static_cast<int64_t>(in.U64());
+  Get(in, body.metadata);
+  Get(in, body.attributes);
+}
+
 void Get(Decoder& in, GetReply& body) {
   body.inlined = Flag(in);
   GetList(in, body.items, 3);
@@ -147,16 +184,32 @@ void Get(Decoder& in, ExistsRequest& body) { GetList(in, body.items, 4); }
 void Get(Decoder& in, PutBeginRequest& body) {
   GetName(in, body.bucket, body.key);
   GetCondition(in, body.condition, body.etag);
-  const bool known = Flag(in);
-  const uint64_t size = in.U64();
-  if (known) body.size = size;
-  if (!known && size != 0) in.Fail();
+  Get(in, body.size);
   Get(in, body.metadata);
+  if (in.failed() || in.remaining() == 0) return;
+  Get(in, body.chosen.emplace().attributes);
+  body.chosen->etag = Text(in, base::kMaxETagBytes);
+}
+
+void Get(Decoder& in, OverwriteBeginRequest& body) {
+  GetName(in, body.bucket, body.key);
+  GetCondition(in, body.condition, body.etag);
+  Get(in, body.offset);
+  Get(in, body.size);
+}
+
+void Get(Decoder& in, PartBeginRequest& body) {
+  GetName(in, body.bucket, body.key);
+  body.upload = in.U64();
+  body.number = in.U32();
+  body.etag = Text(in, base::kMaxETagBytes);
+  Get(in, body.size);
 }
 
 void Get(Decoder& in, PutBeginReply& body) {
   body.handle = in.U64();
   if (body.handle == 0) in.Fail();
+  if (!in.failed() && in.remaining() != 0) body.replays = Flag(in);
 }
 
 void Get(Decoder& in, PutDataRequest& body) {
@@ -178,6 +231,9 @@ void Get(Decoder& in, PutCommitRequest& body) {
   body.handle = in.U64();
   body.size = in.U64();
   body.crc32c = in.U32();
+  if (in.failed() || in.remaining() == 0) return;
+  body.unchecked = Flag(in);
+  if (!body.unchecked || body.crc32c != 0) in.Fail();  // there is one way to say it
 }
 
 void Get(Decoder& in, PutAbortRequest& body) { body.handle = in.U64(); }
@@ -196,6 +252,16 @@ template <>
 constexpr std::string_view kName<GetRequest> = "the body of Get";
 template <>
 constexpr std::string_view kName<GetReply> = "the reply to Get";
+template <>
+constexpr std::string_view kName<GetVersionRequest> = "the body of GetVersion";
+template <>
+constexpr std::string_view kName<StatRequest> = "the body of Stat";
+template <>
+constexpr std::string_view kName<ObjectReply> = "the reply to Stat or PutCommit";
+template <>
+constexpr std::string_view kName<OverwriteBeginRequest> = "the body of OverwriteBegin";
+template <>
+constexpr std::string_view kName<PartBeginRequest> = "the body of PartBegin";
 template <>
 constexpr std::string_view kName<PutRequest> = "the body of Put";
 template <>
@@ -234,11 +300,16 @@ FB_WIRE_BODY(HelloRequest)
 FB_WIRE_BODY(HelloReply)
 FB_WIRE_BODY(GetRequest)
 FB_WIRE_BODY(GetReply)
+FB_WIRE_BODY(GetVersionRequest)
+FB_WIRE_BODY(StatRequest)
+FB_WIRE_BODY(ObjectReply)
 FB_WIRE_BODY(PutRequest)
 FB_WIRE_BODY(StoredListReply)
 FB_WIRE_BODY(StoredReply)
 FB_WIRE_BODY(ExistsRequest)
 FB_WIRE_BODY(PutBeginRequest)
+FB_WIRE_BODY(OverwriteBeginRequest)
+FB_WIRE_BODY(PartBeginRequest)
 FB_WIRE_BODY(PutBeginReply)
 FB_WIRE_BODY(PutDataRequest)
 FB_WIRE_BODY(PutDataReply)

@@ -81,6 +81,12 @@ void Put(Sink& sink, const GetItem& item) {
 }
 
 template <typename Sink>
+void Put(Sink& sink, const std::optional<uint64_t>& number) {
+  sink.Fixed(static_cast<uint8_t>(number.has_value()));
+  sink.Fixed(number.value_or(0));
+}
+
+template <typename Sink>
 void Put(Sink& sink, const GetItemReply& item) {
   sink.Fixed(static_cast<uint8_t>(item.code));
   if (item.code != Code::kOk) return sink.Text(Cut(item.message, kMaxItemErrorBytes));
@@ -154,6 +160,36 @@ void Put(Sink& sink, const GetRequest& body) {
 }
 
 template <typename Sink>
+void Put(Sink& sink, const GetVersionRequest& body) {
+  sink.Fixed(static_cast<uint8_t>(body.inline_allowed));
+  Put(sink, body.region);
+  sink.Fixed(static_cast<uint16_t>(body.items.size()));
+  for (const GetItem& item : body.items) {
+    Put(sink, item);
+    sink.Fixed(item.version);
+  }
+}
+
+template <typename Sink>
+void Put(Sink& sink, const StatRequest& body) {
+  sink.Text(body.bucket);
+  sink.Text(body.key);
+  sink.Fixed(body.version);
+  sink.Text(body.if_match);
+}
+
+template <typename Sink>
+void Put(Sink& sink, const ObjectReply& body) {
+  sink.Fixed(body.size);
+  sink.Fixed(body.version);
+  sink.Fixed(body.crc32c);
+  sink.Text(body.etag);
+  sink.Fixed(static_cast<uint64_t>(body.modified_unix_ms));
+  Put(sink, body.metadata);
+  Put(sink, body.attributes);
+}
+
+template <typename Sink>
 void Put(Sink& sink, const GetReply& body) {
   sink.Fixed(static_cast<uint8_t>(body.inlined));
   PutList(sink, body.items);
@@ -181,14 +217,37 @@ void Put(Sink& sink, const PutBeginRequest& body) {
   sink.Text(body.key);
   sink.Fixed(static_cast<uint8_t>(body.condition));
   sink.Text(body.etag);
-  sink.Fixed(static_cast<uint8_t>(body.size.has_value()));
-  sink.Fixed(body.size.value_or(0));
+  Put(sink, body.size);
   Put(sink, body.metadata);
+  if (!body.chosen) return;
+  Put(sink, body.chosen->attributes);
+  sink.Text(body.chosen->etag);
+}
+
+template <typename Sink>
+void Put(Sink& sink, const OverwriteBeginRequest& body) {
+  sink.Text(body.bucket);
+  sink.Text(body.key);
+  sink.Fixed(static_cast<uint8_t>(body.condition));
+  sink.Text(body.etag);
+  Put(sink, body.offset);
+  Put(sink, body.size);
+}
+
+template <typename Sink>
+void Put(Sink& sink, const PartBeginRequest& body) {
+  sink.Text(body.bucket);
+  sink.Text(body.key);
+  sink.Fixed(body.upload);
+  sink.Fixed(body.number);
+  sink.Text(body.etag);
+  Put(sink, body.size);
 }
 
 template <typename Sink>
 void Put(Sink& sink, const PutBeginReply& body) {
   sink.Fixed(body.handle);
+  if (body.replays) sink.Fixed(static_cast<uint8_t>(*body.replays));
 }
 
 template <typename Sink>
@@ -212,6 +271,7 @@ void Put(Sink& sink, const PutCommitRequest& body) {
   sink.Fixed(body.handle);
   sink.Fixed(body.size);
   sink.Fixed(body.crc32c);
+  if (body.unchecked) sink.Fixed(uint8_t{1});
 }
 
 template <typename Sink>
@@ -267,11 +327,16 @@ FB_WIRE_BODY(HelloRequest)
 FB_WIRE_BODY(HelloReply)
 FB_WIRE_BODY(GetRequest)
 FB_WIRE_BODY(GetReply)
+FB_WIRE_BODY(GetVersionRequest)
+FB_WIRE_BODY(StatRequest)
+FB_WIRE_BODY(ObjectReply)
 FB_WIRE_BODY(PutRequest)
 FB_WIRE_BODY(StoredListReply)
 FB_WIRE_BODY(StoredReply)
 FB_WIRE_BODY(ExistsRequest)
 FB_WIRE_BODY(PutBeginRequest)
+FB_WIRE_BODY(OverwriteBeginRequest)
+FB_WIRE_BODY(PartBeginRequest)
 FB_WIRE_BODY(PutBeginReply)
 FB_WIRE_BODY(PutDataRequest)
 FB_WIRE_BODY(PutDataReply)

@@ -42,9 +42,13 @@ enum class Type : uint8_t {
   kPutData = 7,
   kPutCommit = 8,
   kPutAbort = 9,
+  kStat = 10,
+  kGetVersion = 11,
+  kOverwriteBegin = 12,
+  kPartBegin = 13,
 };
 /// False for a number that this version has no type for.
-constexpr bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kPutAbort; }
+constexpr bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kPartBegin; }
 constexpr std::string_view TypeName(Type type) {
   switch (type) {
     case Type::kHello:
@@ -65,6 +69,14 @@ constexpr std::string_view TypeName(Type type) {
       return "PutCommit";
     case Type::kPutAbort:
       return "PutAbort";
+    case Type::kStat:
+      return "Stat";
+    case Type::kGetVersion:
+      return "GetVersion";
+    case Type::kOverwriteBegin:
+      return "OverwriteBegin";
+    case Type::kPartBegin:
+      return "PartBegin";
   }
   return "unknown";
 }
@@ -138,12 +150,15 @@ struct GetItem {
   uint64_t length = 0;  // at most; cut at the object's end
   uint64_t region_offset = 0;
   std::string_view if_match;  // empty: any version
+  uint64_t version = 0;       // of GetVersion only; 0: the current one
 };
 struct GetRequest {
   bool inline_allowed = false;  // all results may ride in the reply, when they fit kMaxInlineBytes together
   RegionRef region;
   std::vector<GetItem> items;
 };
+/// Its items name versions; otherwise as Get, and so is the reply.
+struct GetVersionRequest : GetRequest {};
 struct GetItemReply {
   Code code = Code::kOk;
   std::string_view message;  // with an error; the rest is then absent
@@ -195,6 +210,28 @@ struct ExistsRequest {
   std::vector<ExistsItem> items;
 };
 
+struct StatRequest {
+  std::string_view bucket;
+  std::string_view key;
+  uint64_t version = 0;       // 0: the current one
+  std::string_view if_match;  // empty: any
+};
+/// All that is known of an object: of Stat, and of the commit of a stream that was begun so that it says more.
+struct ObjectReply {
+  uint64_t size = 0;
+  uint64_t version = 0;
+  uint32_t crc32c = 0;
+  std::string_view etag;
+  int64_t modified_unix_ms = 0;
+  MetadataView metadata;
+  MetadataView attributes;
+};
+
+/// What a frontend chooses of an object beside its metadata.
+struct ChosenView {
+  MetadataView attributes;
+  std::string_view etag;  // empty: the store's own
+};
 struct PutBeginRequest {
   std::string_view bucket;
   std::string_view key;
@@ -202,9 +239,29 @@ struct PutBeginRequest {
   std::string_view etag;
   std::optional<uint64_t> size;  // when it is known
   MetadataView metadata;
+  std::optional<ChosenView> chosen{};  // with it the replies to this and to PutCommit say more
 };
+struct OverwriteBeginRequest {
+  std::string_view bucket;
+  std::string_view key;
+  Condition condition = Condition::kNone;
+  std::string_view etag;
+  std::optional<uint64_t> offset;  // empty: append
+  std::optional<uint64_t> size;    // of the content, when it is known
+};
+struct PartBeginRequest {
+  std::string_view bucket;
+  std::string_view key;
+  uint64_t upload = 0;
+  uint32_t number = 0;
+  std::string_view etag;  // that the part gets; empty: the store's own
+  std::optional<uint64_t> size;
+};
+/// Of the three ways to begin a stream.
 struct PutBeginReply {
   uint64_t handle = 0;  // never 0
+  // Whether the operation took place before, so that no content is needed. Not in the reply to a plain PutBegin.
+  std::optional<bool> replays{};
 };
 struct PutDataRequest {
   uint64_t handle = 0;
@@ -222,6 +279,7 @@ struct PutCommitRequest {
   uint64_t handle = 0;
   uint64_t size = 0;
   uint32_t crc32c = 0;
+  bool unchecked = false;  // there is no checksum, because nothing was sent: the stream replays
 };
 struct PutAbortRequest {
   uint64_t handle = 0;

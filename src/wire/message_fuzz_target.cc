@@ -26,6 +26,7 @@ bool CheckReply(const MessageView& message, ByteView input) {
     case Type::kHello:
       return Check<HelloReply>(message, input);
     case Type::kGet:
+    case Type::kGetVersion:
       return Check<GetReply>(message, input);
     case Type::kPut:
     case Type::kExists:
@@ -33,13 +34,17 @@ bool CheckReply(const MessageView& message, ByteView input) {
     case Type::kCancel:
       return Check<CancelReply>(message, input);
     case Type::kPutBegin:
+    case Type::kOverwriteBegin:
+    case Type::kPartBegin:
       return Check<PutBeginReply>(message, input);
     case Type::kPutData:
       return Check<PutDataReply>(message, input);
     case Type::kPutCommit:
-      return Check<StoredReply>(message, input);
+      return Check<StoredReply>(message, input) || Check<ObjectReply>(message, input);
     case Type::kPutAbort:
       return Check<EmptyReply>(message, input);
+    case Type::kStat:
+      return Check<ObjectReply>(message, input);
   }
   return false;
 }
@@ -64,6 +69,14 @@ bool CheckRequest(const MessageView& message, ByteView input) {
       return Check<PutCommitRequest>(message, input);
     case Type::kPutAbort:
       return Check<PutAbortRequest>(message, input);
+    case Type::kStat:
+      return Check<StatRequest>(message, input);
+    case Type::kGetVersion:
+      return Check<GetVersionRequest>(message, input);
+    case Type::kOverwriteBegin:
+      return Check<OverwriteBeginRequest>(message, input);
+    case Type::kPartBegin:
+      return Check<PartBeginRequest>(message, input);
   }
   return false;
 }
@@ -128,6 +141,31 @@ std::vector<Bytes> FuzzCorpus() {
   add(Type::kPutCommit, true, Code::kOk, stored);
   add(Type::kPutAbort, false, Code::kOk, PutAbortRequest{3});
   add(Type::kPutAbort, true, Code::kOk, EmptyReply{});
+  const ObjectReply object{.size = 5,
+                           .version = 2,
+                           .crc32c = 9,
+                           .etag = "e",
+                           .modified_unix_ms = -1,
+                           .metadata = {{"a", "b"}},
+                           .attributes = {{"s3.c", ""}}};
+  add(Type::kPutBegin, false, Code::kOk,
+      PutBeginRequest{.bucket = "abc", .key = "k", .chosen = ChosenView{.attributes = {{"a", "b"}}, .etag = "e"}});
+  add(Type::kPutBegin, true, Code::kOk, PutBeginReply{3, true});
+  add(Type::kPutCommit, false, Code::kOk, PutCommitRequest{3, 4, 0, true});
+  add(Type::kPutCommit, true, Code::kOk, object);
+  add(Type::kStat, false, Code::kOk, StatRequest{.bucket = "abc", .key = "k", .version = 7, .if_match = "e"});
+  add(Type::kStat, true, Code::kOk, object);
+  GetVersionRequest versions;
+  versions.region = region;
+  versions.items = {{.bucket = "abc", .key = "k", .length = 9, .version = 8}, {.bucket = "abc", .key = "l"}};
+  add(Type::kGetVersion, false, Code::kOk, versions);
+  add(Type::kOverwriteBegin, false, Code::kOk,
+      OverwriteBeginRequest{.bucket = "abc", .key = "k", .offset = 0, .size = {}});
+  add(Type::kOverwriteBegin, false, Code::kOk,
+      OverwriteBeginRequest{.bucket = "abc", .key = "k", .condition = Condition::kIfMatch, .etag = "e", .size = 7});
+  add(Type::kOverwriteBegin, true, Code::kOk, PutBeginReply{3, false});
+  add(Type::kPartBegin, false, Code::kOk,
+      PartBeginRequest{.bucket = "abc", .key = "k", .upload = 9, .number = 4, .etag = "e", .size = 1});
   add(Type::kGet, true, Code::kUnavailable, ErrorReply{"draining"});
   return corpus;
 }
