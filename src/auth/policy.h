@@ -91,10 +91,12 @@ inline constexpr PolicyRow kPolicy[] = {
     {"also/Namespace/RenamePrefix/to", Right::kPut, Scope::kPrefix},
     {"also/Uploads/CopyPart/source", Right::kGet, Scope::kKey},
     {"data/Cancel", Right::kSession, Scope::kNothing},
+    {"data/Close", Right::kGet, Scope::kNothing},
     {"data/Exists", Right::kGet, Scope::kKey},
     {"data/Get", Right::kGet, Scope::kKey},
     {"data/GetVersion", Right::kGet, Scope::kKey},
     {"data/Hello", Right::kSession, Scope::kNothing},
+    {"data/Open", Right::kGet, Scope::kKey},
     {"data/OverwriteBegin", Right::kPut, Scope::kKey},
     {"data/PartBegin", Right::kPut, Scope::kKey},
     {"data/Put", Right::kPut, Scope::kKey},
@@ -102,6 +104,7 @@ inline constexpr PolicyRow kPolicy[] = {
     {"data/PutBegin", Right::kPut, Scope::kKey},
     {"data/PutCommit", Right::kPut, Scope::kNothing},
     {"data/PutData", Right::kPut, Scope::kNothing},
+    {"data/Read", Right::kGet, Scope::kNothing},
     {"data/Stat", Right::kGet, Scope::kKey},
 };
 static_assert(std::ranges::is_sorted(kPolicy, std::ranges::less_equal{}, &PolicyRow::operation) ||

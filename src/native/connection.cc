@@ -19,7 +19,7 @@ base::Duration TimeLeft(const wire::Header& header, base::Duration cap) {
 /// The policy's row of each type; the build has made sure that there is one (auth/policy.cc).
 const auth::PolicyRow& RowOf(wire::Type type) {
   static const auto kRows = [] {
-    std::array<auth::PolicyRow, 16> rows{};
+    std::array<auth::PolicyRow, 32> rows{};
     for (uint8_t number = 1; wire::IsKnown(static_cast<wire::Type>(number)); ++number)
       rows[number] = *auth::FindPolicy(fmt::format("data/{}", wire::TypeName(static_cast<wire::Type>(number))));
     return rows;
@@ -39,7 +39,8 @@ Connection::Connection(Services services, std::unique_ptr<fabric::Endpoint> endp
       expiry_(services_.reactor),
       gate_(services_.reactor),
       streams_(services_.reactor, services_.busy, services_.options.stream_idle,
-               services_.options.max_streams) {}
+               services_.options.max_streams),
+      readers_(services_.reactor, services_.options.stream_idle, services_.options.max_readers) {}
 
 Connection::~Connection() {
   if (watch_ != nullptr) watch_->connection = nullptr;
@@ -59,6 +60,7 @@ rt::Task<void> Connection::Run() {
   co_await endpoint_->Fence(end);
   co_await gate_.Close();
   streams_.Clear();
+  readers_.Clear();
   if (grant_.has_value()) services_.sessions.Release(grant_->id);
 }
 
@@ -169,7 +171,8 @@ Status Connection::CheckAdmissible(const wire::Header& header) {
     return Status::ResourceExhausted(
         "{} requests are in flight on this connection; wait for one, or open another", gate_.count());
   const bool finishing = cancel || header.type == wire::Type::kPutData ||
-                         header.type == wire::Type::kPutCommit || header.type == wire::Type::kPutAbort;
+                         header.type == wire::Type::kPutCommit || header.type == wire::Type::kPutAbort ||
+                         header.type == wire::Type::kRead || header.type == wire::Type::kClose;
   if (draining_ && !finishing) return Status::Unavailable("the server is stopping and takes no new requests");
   if (running_.contains(header.request))
     return Status::InvalidArgument("request number {} is in flight already", header.request);
@@ -213,6 +216,15 @@ rt::Task<void> Connection::Handle(std::unique_ptr<Request> request) {
       break;
     case wire::Type::kStat:
       co_await HandleStat(*this, *request);
+      break;
+    case wire::Type::kOpen:
+      co_await HandleOpen(*this, *request);
+      break;
+    case wire::Type::kRead:
+      co_await HandleRead(*this, *request);
+      break;
+    case wire::Type::kClose:
+      co_await HandleClose(*this, *request);
       break;
     case wire::Type::kPutData:
       co_await HandlePutData(*this, *request);

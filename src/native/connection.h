@@ -21,6 +21,7 @@
 #include "native/admission.h"
 #include "native/allowance.h"
 #include "native/options.h"
+#include "native/open_readers.h"
 #include "native/put_stream.h"
 #include "native/request.h"
 #include "rt/gate.h"
@@ -62,6 +63,7 @@ class Connection {
   Services& services() { return services_; }
   fabric::Endpoint& endpoint() { return *endpoint_; }
   PutStreams& streams() { return streams_; }
+  OpenReaders& readers() { return readers_; }
   Allowance& allowance() { return *allowance_; }
   /// Ok when the session's grant allows a request of `type` on that object; PermissionDenied, audited, when not. A handler asks for
   /// each object that its request names, before it does anything for it.
@@ -106,8 +108,14 @@ class Connection {
   rt::Gate gate_;
   std::unordered_map<uint64_t, Request*> running_;  // by request number; owned by their coroutines
   PutStreams streams_;
+  OpenReaders readers_;
 };
 
+/// Version 0 is the current one.
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenReader(store::ObjectStore& store,
+                                                                  const store::Context& context,
+                                                                  std::string_view bucket, std::string_view key,
+                                                                  uint64_t version, std::string_view if_match);
 /// FailedPrecondition unless the object is what `if_match` names, if anything.
 Status CheckETag(std::string_view bucket, std::string_view if_match, const store::ObjectInfo& object);
 
@@ -116,6 +124,9 @@ rt::Task<void> HandleGet(Connection& connection, Request& request);
 rt::Task<void> HandlePut(Connection& connection, Request& request);
 rt::Task<void> HandleExists(Connection& connection, Request& request);
 rt::Task<void> HandleStat(Connection& connection, Request& request);
+rt::Task<void> HandleOpen(Connection& connection, Request& request);
+rt::Task<void> HandleRead(Connection& connection, Request& request);
+rt::Task<void> HandleClose(Connection& connection, Request& request);
 rt::Task<void> HandlePutBegin(Connection& connection, Request& request);
 rt::Task<void> HandleOverwriteBegin(Connection& connection, Request& request);
 rt::Task<void> HandlePartBegin(Connection& connection, Request& request);

@@ -121,7 +121,7 @@ TEST_F(ConnectionTest, AMalformedBodyIsAnsweredNotFenced) {
     EXPECT_EQ((co_await peer.Exchange(message, peer.request)).status().code(), Code::kInvalidArgument);
     for (const Type type : {Type::kGet, Type::kExists, Type::kCancel, Type::kPutBegin, Type::kPutData,
                             Type::kPutCommit, Type::kPutAbort, Type::kStat, Type::kGetVersion,
-                            Type::kOverwriteBegin, Type::kPartBegin})
+                            Type::kOverwriteBegin, Type::kPartBegin, Type::kOpen, Type::kRead, Type::kClose})
       EXPECT_EQ((co_await peer.Call(type, wire::EmptyReply{})).status().code(), Code::kInvalidArgument)
           << wire::TypeName(type);
     EXPECT_TRUE((co_await peer.Call(Type::kPut, PutOf("k"), AsBytes("hello"))).ok());

@@ -46,8 +46,10 @@ struct Piece {
 
 class GetRun {
  public:
-  GetRun(Connection& connection, Request& request, wire::GetRequest ask)
-      : connection_(connection),
+  /// `pinned`, unless null, is what the one item reads.
+  GetRun(Connection& connection, Request& request, wire::GetRequest ask, std::shared_ptr<OpenVersion> pinned = nullptr)
+      : pinned_(std::move(pinned)),
+        connection_(connection),
         request_(request),
         ask_(std::move(ask)),
         order_(request.context.reactor),
@@ -59,7 +61,7 @@ class GetRun {
   Status Check();
   rt::Task<Status> Begin();
   rt::Task<void> Open();
-  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenReader(const wire::GetItem& ask);
+  rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenItemsReader(const wire::GetItem& ask);
   rt::Forked OpenItem(Item& item);
   bool FitsInline() const;
   rt::Task<Status> Transfer();
@@ -72,6 +74,7 @@ class GetRun {
   rt::Forked WriteRun(uint64_t region_offset, uint64_t length, std::vector<base::Buffer> data, Admission::Place place);
   rt::Task<Status> Reply(bool inlined);
 
+  const std::shared_ptr<OpenVersion> pinned_;  // shared with the connection's table
   Connection& connection_;
   Request& request_;
   const wire::GetRequest ask_;
@@ -158,18 +161,23 @@ rt::Task<void> GetRun::Open() {
   }
 }
 
-rt::Task<Result<std::unique_ptr<store::ObjectReader>>> GetRun::OpenReader(const wire::GetItem& ask) {
-  store::ObjectStore& store = connection_.services().store;
-  if (ask.version != 0) {
-    FB_CO_ASSIGN(auto reader, co_await store.OpenVersion(request_.context, std::string(ask.bucket),
-                                                         std::string(ask.key), ask.version));
-    FB_CO_TRY(CheckETag(ask.bucket, ask.if_match, reader->info()));
-    co_return reader;
+/// Reads what is open already.
+class PinnedReader final : public store::ObjectReader {
+ public:
+  explicit PinnedReader(std::shared_ptr<OpenVersion> version) : version_(std::move(version)) {}
+  const store::ObjectInfo& info() const override { return version_->reader->info(); }
+  rt::Task<Result<store::ReadData>> Read(const store::Context& context, uint64_t offset, uint64_t length) override {
+    return version_->reader->Read(context, offset, length);
   }
-  auto condition =
-      ask.if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(ask.if_match));
-  co_return co_await store.Open(request_.context, std::string(ask.bucket), std::string(ask.key),
-                                std::move(condition));
+
+ private:
+  const std::shared_ptr<OpenVersion> version_;  // shared with the connection's table
+};
+
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> GetRun::OpenItemsReader(const wire::GetItem& ask) {
+  if (pinned_ != nullptr) co_return std::make_unique<PinnedReader>(pinned_);
+  co_return co_await OpenReader(connection_.services().store, request_.context, ask.bucket, ask.key, ask.version,
+                                ask.if_match);
 }
 
 rt::Forked GetRun::OpenItem(Item& item) {
@@ -180,7 +188,7 @@ rt::Forked GetRun::OpenItem(Item& item) {
     progress_.Set();
     co_return;
   }
-  auto reader = co_await OpenReader(ask);
+  auto reader = co_await OpenItemsReader(ask);
   if (!reader.ok()) {
     item.status = reader.status();
   } else if (const uint64_t total = (*reader)->info().size_bytes; ask.offset > total) {
@@ -391,6 +399,43 @@ rt::Task<void> HandleGet(Connection& connection, Request& request) {
     co_return;
   }
   GetRun run(connection, request, *std::move(ask));
+  co_await run.Run();
+}
+
+rt::Task<Result<std::unique_ptr<store::ObjectReader>>> OpenReader(store::ObjectStore& store,
+                                                                  const store::Context& context,
+                                                                  std::string_view bucket, std::string_view key,
+                                                                  uint64_t version, std::string_view if_match) {
+  if (version != 0) {
+    FB_CO_ASSIGN(auto reader, co_await store.OpenVersion(context, std::string(bucket), std::string(key), version));
+    FB_CO_TRY(CheckETag(bucket, if_match, reader->info()));
+    co_return reader;
+  }
+  auto condition = if_match.empty() ? store::Condition::None() : store::Condition::IfMatch(std::string(if_match));
+  co_return co_await store.Open(context, std::string(bucket), std::string(key), std::move(condition));
+}
+
+rt::Task<void> HandleRead(Connection& connection, Request& request) {
+  const Result<wire::ReadRequest> ask = wire::DecodeBody<wire::ReadRequest>(request.body);
+  if (!ask.ok()) {
+    (void)co_await connection.ReplyError(request.header, ask.status());
+    co_return;
+  }
+  const std::shared_ptr<OpenVersion> version = connection.readers().Find(ask->handle);
+  if (version == nullptr) {
+    (void)co_await connection.ReplyError(
+        request.header, Status::NotFound("no version {} is open on this connection; it was closed, or let go for being "
+                                         "idle",
+                                         ask->handle));
+    co_return;
+  }
+  wire::GetRequest get{.inline_allowed = ask->inline_allowed, .region = ask->region, .items = {}};
+  get.items.push_back({.bucket = version->bucket,
+                       .key = version->reader->info().key,
+                       .offset = ask->offset,
+                       .length = ask->length,
+                       .region_offset = ask->region_offset});
+  GetRun run(connection, request, std::move(get), version);
   co_await run.Run();
 }
 

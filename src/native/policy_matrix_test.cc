@@ -38,6 +38,16 @@ class PolicyMatrixTest : public NativeTest {
       }
       case Type::kStat:
         return peer.Make(header, wire::StatRequest{.bucket = "models", .key = "p/x"});
+      case Type::kOpen: {
+        wire::OpenRequest open;
+        open.bucket = "models";
+        open.key = "p/x";
+        return peer.Make(header, open);
+      }
+      case Type::kRead:
+        return peer.Make(header, wire::ReadRequest{.handle = 1, .length = 10, .inline_allowed = true});
+      case Type::kClose:
+        return peer.Make(header, wire::CloseRequest{.handle = 1});
       case Type::kOverwriteBegin:
         return peer.Make(header, wire::OverwriteBeginRequest{.bucket = "models", .key = "p/x"});
       case Type::kPartBegin:

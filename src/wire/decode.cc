@@ -167,6 +167,22 @@ void Get(Decoder& in, ObjectReply& body) {
   Get(in, body.attributes);
 }
 
+void Get(Decoder& in, OpenReply& body) {
+  body.handle = in.U64();
+  Get(in, body.object);
+}
+
+void Get(Decoder& in, ReadRequest& body) {
+  body.handle = in.U64();
+  body.offset = in.U64();
+  body.length = in.U64();
+  body.inline_allowed = Flag(in);
+  Get(in, body.region);
+  body.region_offset = in.U64();
+}
+
+void Get(Decoder& in, CloseRequest& body) { body.handle = in.U64(); }
+
 void Get(Decoder& in, GetReply& body) {
   body.inlined = Flag(in);
   GetList(in, body.items, 3);
@@ -257,6 +273,12 @@ constexpr std::string_view kName<GetVersionRequest> = "the body of GetVersion";
 template <>
 constexpr std::string_view kName<StatRequest> = "the body of Stat";
 template <>
+constexpr std::string_view kName<OpenRequest> = "the body of Open";
+template <>
+constexpr std::string_view kName<ReadRequest> = "the body of Read";
+template <>
+constexpr std::string_view kName<CloseRequest> = "the body of Close";
+template <>
 constexpr std::string_view kName<ObjectReply> = "the reply to Stat or PutCommit";
 template <>
 constexpr std::string_view kName<OverwriteBeginRequest> = "the body of OverwriteBegin";
@@ -303,6 +325,10 @@ FB_WIRE_BODY(GetReply)
 FB_WIRE_BODY(GetVersionRequest)
 FB_WIRE_BODY(StatRequest)
 FB_WIRE_BODY(ObjectReply)
+FB_WIRE_BODY(OpenRequest)
+FB_WIRE_BODY(OpenReply)
+FB_WIRE_BODY(ReadRequest)
+FB_WIRE_BODY(CloseRequest)
 FB_WIRE_BODY(PutRequest)
 FB_WIRE_BODY(StoredListReply)
 FB_WIRE_BODY(StoredReply)

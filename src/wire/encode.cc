@@ -190,6 +190,27 @@ void Put(Sink& sink, const ObjectReply& body) {
 }
 
 template <typename Sink>
+void Put(Sink& sink, const OpenReply& body) {
+  sink.Fixed(body.handle);
+  Put(sink, body.object);
+}
+
+template <typename Sink>
+void Put(Sink& sink, const ReadRequest& body) {
+  sink.Fixed(body.handle);
+  sink.Fixed(body.offset);
+  sink.Fixed(body.length);
+  sink.Fixed(static_cast<uint8_t>(body.inline_allowed));
+  Put(sink, body.region);
+  sink.Fixed(body.region_offset);
+}
+
+template <typename Sink>
+void Put(Sink& sink, const CloseRequest& body) {
+  sink.Fixed(body.handle);
+}
+
+template <typename Sink>
 void Put(Sink& sink, const GetReply& body) {
   sink.Fixed(static_cast<uint8_t>(body.inlined));
   PutList(sink, body.items);
@@ -330,6 +351,10 @@ FB_WIRE_BODY(GetReply)
 FB_WIRE_BODY(GetVersionRequest)
 FB_WIRE_BODY(StatRequest)
 FB_WIRE_BODY(ObjectReply)
+FB_WIRE_BODY(OpenRequest)
+FB_WIRE_BODY(OpenReply)
+FB_WIRE_BODY(ReadRequest)
+FB_WIRE_BODY(CloseRequest)
 FB_WIRE_BODY(PutRequest)
 FB_WIRE_BODY(StoredListReply)
 FB_WIRE_BODY(StoredReply)

@@ -46,9 +46,12 @@ enum class Type : uint8_t {
   kGetVersion = 11,
   kOverwriteBegin = 12,
   kPartBegin = 13,
+  kOpen = 14,
+  kRead = 15,
+  kClose = 16,
 };
 /// False for a number that this version has no type for.
-constexpr bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kPartBegin; }
+constexpr bool IsKnown(Type type) { return type >= Type::kHello && type <= Type::kClose; }
 constexpr std::string_view TypeName(Type type) {
   switch (type) {
     case Type::kHello:
@@ -77,6 +80,12 @@ constexpr std::string_view TypeName(Type type) {
       return "OverwriteBegin";
     case Type::kPartBegin:
       return "PartBegin";
+    case Type::kOpen:
+      return "Open";
+    case Type::kRead:
+      return "Read";
+    case Type::kClose:
+      return "Close";
   }
   return "unknown";
 }
@@ -225,6 +234,25 @@ struct ObjectReply {
   int64_t modified_unix_ms = 0;
   MetadataView metadata;
   MetadataView attributes;
+};
+
+/// As Stat, and the server keeps the version readable on this connection.
+struct OpenRequest : StatRequest {};
+struct OpenReply {
+  uint64_t handle = 0;  // 0: the server keeps as many as it may, and this one is read by its number
+  ObjectReply object;
+};
+/// A run of an open version; answered as a Get of one item.
+struct ReadRequest {
+  uint64_t handle = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;  // at most; cut at the object's end
+  bool inline_allowed = false;
+  RegionRef region;
+  uint64_t region_offset = 0;
+};
+struct CloseRequest {
+  uint64_t handle = 0;
 };
 
 /// What a frontend chooses of an object beside its metadata.

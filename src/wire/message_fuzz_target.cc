@@ -27,6 +27,7 @@ bool CheckReply(const MessageView& message, ByteView input) {
       return Check<HelloReply>(message, input);
     case Type::kGet:
     case Type::kGetVersion:
+    case Type::kRead:
       return Check<GetReply>(message, input);
     case Type::kPut:
     case Type::kExists:
@@ -42,7 +43,10 @@ bool CheckReply(const MessageView& message, ByteView input) {
     case Type::kPutCommit:
       return Check<StoredReply>(message, input) || Check<ObjectReply>(message, input);
     case Type::kPutAbort:
+    case Type::kClose:
       return Check<EmptyReply>(message, input);
+    case Type::kOpen:
+      return Check<OpenReply>(message, input);
     case Type::kStat:
       return Check<ObjectReply>(message, input);
   }
@@ -77,6 +81,12 @@ bool CheckRequest(const MessageView& message, ByteView input) {
       return Check<OverwriteBeginRequest>(message, input);
     case Type::kPartBegin:
       return Check<PartBeginRequest>(message, input);
+    case Type::kOpen:
+      return Check<OpenRequest>(message, input);
+    case Type::kRead:
+      return Check<ReadRequest>(message, input);
+    case Type::kClose:
+      return Check<CloseRequest>(message, input);
   }
   return false;
 }
@@ -166,6 +176,16 @@ std::vector<Bytes> FuzzCorpus() {
   add(Type::kOverwriteBegin, true, Code::kOk, PutBeginReply{3, false});
   add(Type::kPartBegin, false, Code::kOk,
       PartBeginRequest{.bucket = "abc", .key = "k", .upload = 9, .number = 4, .etag = "e", .size = 1});
+  OpenRequest open;
+  open.bucket = "abc";
+  open.key = "k";
+  add(Type::kOpen, false, Code::kOk, open);
+  add(Type::kOpen, true, Code::kOk, OpenReply{4, object});
+  add(Type::kRead, false, Code::kOk,
+      ReadRequest{.handle = 4, .offset = 4096, .length = 9, .inline_allowed = true, .region = region});
+  add(Type::kRead, true, Code::kOk, GetReply{true, {{.size = 2, .total_size = 9, .version = 1, .crc32c = 4}}}, "xy");
+  add(Type::kClose, false, Code::kOk, CloseRequest{4});
+  add(Type::kClose, true, Code::kOk, EmptyReply{});
   add(Type::kGet, true, Code::kUnavailable, ErrorReply{"draining"});
   return corpus;
 }

@@ -302,7 +302,7 @@ TEST(MessageFuzz, FlippedBitsNeverCrashADecoder) {
   SCOPED_TRACE("FOREBAY_SEED=" + std::to_string(seed));
   base::SeededRandom random(seed);
   const std::vector<Bytes> corpus = FuzzCorpus();
-  ASSERT_GE(corpus.size(), 29u);
+  ASSERT_GE(corpus.size(), 35u);
   size_t accepted = 0;
   for (int round = 0; round < 20'000; ++round) {
     Bytes input = corpus[random.Below(corpus.size())];
