@@ -59,6 +59,7 @@ struct ObjectInfo {
   uint32_t crc32c = 0;  ///< of the whole content
   std::chrono::system_clock::time_point modified;
   std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> attributes;  ///< may change while the version stays: SetAttributes
 };
 
 struct GetOptions {
@@ -66,6 +67,7 @@ struct GetOptions {
   uint64_t length = UINT64_MAX;  ///< at most this many bytes, at most the buffer, at most to the object's end
   std::string if_match;  ///< an etag: kFailedPrecondition when the object is another version. Empty: any
   std::chrono::nanoseconds timeout = kDefaultTimeout;
+  uint64_t version = 0;  ///< this one, in a bucket that keeps versions; 0: the current one
 };
 
 struct GetResult {
@@ -100,6 +102,99 @@ struct ExistsResult {
   uint64_t version = 0;
   std::string etag;
   uint32_t crc32c = 0;
+};
+
+struct OverwriteOptions {
+  std::string if_match;  ///< an etag: kFailedPrecondition when the object is another version
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+  std::string operation;  ///< as in PutOptions
+};
+
+struct TruncateOptions {
+  std::string if_match;
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+/// A change of attributes, all at one moment.
+struct AttributeChange {
+  std::map<std::string, std::string> set;  ///< added, or instead of those with the same names
+  std::vector<std::string> remove;         ///< before; those that are not there are fine
+  std::string if_match;                    ///< an etag; empty: any
+  uint64_t version = 0;                    ///< 0: the current one
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct VersionInfo {
+  ObjectInfo object;           ///< of a delete marker: key, version and time
+  bool latest = false;         ///< the newest of its key
+  bool delete_marker = false;  ///< what a delete left: a version without content that hides the others
+  bool null_version = false;   ///< put while the bucket kept no versions
+};
+
+struct VersionListOptions {
+  std::string prefix;
+  std::string after_key;       ///< with after_version: exclusive
+  uint64_t after_version = 0;  ///< 0: behind all versions of the key
+  uint32_t limit = 1000;       ///< 1 to 1000
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct VersionPage {
+  std::vector<VersionInfo> versions;  ///< ascending by key, those of one key newest first
+  bool truncated = false;             ///< go on behind the last one
+};
+
+/// An upload belongs to one key.
+struct UploadName {
+  std::string bucket;
+  std::string key;
+  uint64_t id = 0;
+};
+
+struct UploadInfo {
+  uint64_t id = 0;  ///< never used again, larger is later
+  std::string key;
+  std::chrono::system_clock::time_point created;
+  std::map<std::string, std::string> metadata;  ///< of the object that it becomes
+};
+
+struct PartInfo {
+  uint32_t number = 0;  ///< 1 to 10,000
+  uint64_t size = 0;
+  std::string etag;
+  uint32_t crc32c = 0;
+  std::chrono::system_clock::time_point modified;
+};
+
+/// A part to complete an upload with.
+struct PartRef {
+  uint32_t number = 0;
+  std::string etag;  ///< empty: whatever was sent last under the number
+};
+
+struct CompleteOptions {
+  bool if_absent = false;  ///< kAlreadyExists when there is an object
+  std::string if_match;    ///< an etag: kFailedPrecondition when the object is another version
+  std::optional<uint32_t> crc32c;  ///< of the whole content: kDataLoss when it differs, and the upload goes on
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct PartPage {
+  std::vector<PartInfo> parts;  ///< ascending by number
+  bool truncated = false;
+};
+
+struct UploadListOptions {
+  std::string prefix;
+  std::string after_key;   ///< with after_id: exclusive
+  uint64_t after_id = 0;
+  uint32_t limit = 1000;   ///< 1 to 1000
+  std::chrono::nanoseconds timeout = kDefaultTimeout;
+};
+
+struct UploadPage {
+  std::vector<UploadInfo> uploads;  ///< ascending by key, those of one key by id
+  bool truncated = false;           ///< go on behind the last one
 };
 
 /// A run of an object's bytes.
@@ -150,6 +245,7 @@ struct GetItem {
   uint64_t length = 0;
   uint64_t offset = 0;  ///< in the object
   std::string if_match;
+  uint64_t version = 0;  ///< 0: the current one
 };
 
 /// One object of a batch put; its content is [region_offset, region_offset + length) of the region.
@@ -195,10 +291,18 @@ enum class BucketClass : uint8_t {
   kCache = 1,    ///< may be evicted, never wrong
 };
 
+/// What becomes of what is put over or deleted in a bucket.
+enum class Versioning : uint8_t {
+  kOff = 0,
+  kOn = 1,         ///< it is kept as a version
+  kSuspended = 2,  ///< it was on, and what is there stays
+};
+
 struct BucketInfo {
   std::string name;
   BucketClass bucket_class = BucketClass::kDurable;
   std::chrono::system_clock::time_point created;
+  Versioning versioning = Versioning::kOff;
 };
 
 struct ServerHealth {
@@ -295,6 +399,59 @@ class Client {
   std::expected<uint64_t, Error> RenamePrefix(std::string_view bucket, std::string_view from, std::string_view to,
                                               const CallOptions& options = {});
 
+  // ---- parts of an object. Objects of a bucket that keeps or kept versions are put whole: kFailedPrecondition. ----
+
+  /// Replaces the bytes from `offset` on; an object that ends before grows, and bytes that nobody wrote are zero. All at
+  /// one moment: readers have the old version or the new one. The result is of the whole object. kNotFound; kAborted
+  /// when others change the same bytes again and again.
+  std::expected<PutResult, Error> Overwrite(std::string_view bucket, std::string_view key, uint64_t offset,
+                                            std::span<const std::byte> content, const OverwriteOptions& options = {});
+  /// The same behind the object's end, as it is when this takes place: none of several at once is lost.
+  std::expected<PutResult, Error> Append(std::string_view bucket, std::string_view key,
+                                         std::span<const std::byte> content, const OverwriteOptions& options = {});
+  /// An overwrite of unknown size; without an offset, an append.
+  std::expected<Writer, Error> OpenOverwriter(std::string_view bucket, std::string_view key,
+                                              std::optional<uint64_t> offset, const OverwriteOptions& options = {});
+  /// Cuts an object off at `size`, or makes it so long, with zeros.
+  std::expected<ObjectInfo, Error> Truncate(std::string_view bucket, std::string_view key, uint64_t size,
+                                            const TruncateOptions& options = {});
+  std::expected<void, Error> SetAttributes(std::string_view bucket, std::string_view key,
+                                           const AttributeChange& change);
+
+  // ---- versions. Get and OpenReader read one by GetOptions::version. ----
+
+  /// kNotFound.
+  std::expected<VersionInfo, Error> StatVersion(std::string_view bucket, std::string_view key, uint64_t version,
+                                                const CallOptions& options = {});
+  std::expected<VersionPage, Error> ListVersions(std::string_view bucket, const VersionListOptions& options = {});
+  /// Takes a version or a delete marker away for good; when it was the current one, the next newest is. kNotFound.
+  std::expected<void, Error> RemoveVersion(std::string_view bucket, std::string_view key, uint64_t version,
+                                           const CallOptions& options = {});
+
+  // ---- uploads: an object in parts, which come in any order and from anywhere. It stays until it is completed or
+  // given up, and counts towards the quota. kNotFound for one that was. ----
+
+  std::expected<UploadInfo, Error> CreateUpload(std::string_view bucket, std::string_view key,
+                                                const std::map<std::string, std::string>& metadata = {},
+                                                const CallOptions& options = {});
+  /// Puts part `number`, 1 to 10,000 and at most 5 GiB, instead of an earlier one with that number.
+  std::expected<PutResult, Error> PutPart(const UploadName& upload, uint32_t number,
+                                          std::span<const std::byte> content, const CallOptions& options = {});
+  /// The same, of unknown size.
+  std::expected<Writer, Error> OpenPart(const UploadName& upload, uint32_t number, const CallOptions& options = {});
+  /// The same with a run of an object for its content, which is shared and not copied.
+  std::expected<PutResult, Error> CopyPart(const UploadName& upload, uint32_t number, const Source& source,
+                                           const CallOptions& options = {});
+  /// Parts with numbers above `start_after`, at most 1,000.
+  std::expected<PartPage, Error> ListParts(const UploadName& upload, uint32_t start_after = 0,
+                                           const CallOptions& options = {});
+  std::expected<UploadPage, Error> ListUploads(std::string_view bucket, const UploadListOptions& options = {});
+  /// Publishes the object that the parts make, in their order. kInvalidArgument when one is not there or has another
+  /// etag; the upload goes on then.
+  std::expected<ObjectInfo, Error> CompleteUpload(const UploadName& upload, std::span<const PartRef> parts,
+                                                  const CompleteOptions& options = {});
+  std::expected<void, Error> AbortUpload(const UploadName& upload, const CallOptions& options = {});
+
   // ---- asynchronous forms: the callback is called exactly once, on the client's thread, also when the call
   // is refused. Memory stays valid until then. Called from a callback they start at once, without a change of
   // threads. ----
@@ -313,6 +470,9 @@ class Client {
   std::expected<void, Error> CreateBucket(std::string_view name,
                                           BucketClass bucket_class = BucketClass::kDurable,
                                           const CallOptions& options = {});
+  /// kFailedPrecondition for versioning that was on and would be off, or suspended and never was on.
+  std::expected<void, Error> SetVersioning(std::string_view name, Versioning versioning,
+                                           const CallOptions& options = {});
   /// kFailedPrecondition while it holds objects.
   std::expected<void, Error> DeleteBucket(std::string_view name, const CallOptions& options = {});
   std::expected<BucketInfo, Error> GetBucket(std::string_view name, const CallOptions& options = {});
@@ -332,7 +492,7 @@ class Client {
   std::unique_ptr<Core> core_;
 };
 
-/// A put whose size shows at its end. Content is sent in pieces while the caller makes more, several in
+/// A put, an overwrite or a part whose size shows at its end. Content is sent in pieces while the caller makes more, several in
 /// flight; nothing is visible before Commit, and nothing stays behind when it is destroyed without. One
 /// thread at a time.
 class Writer {

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "client/core.h"
+#include "client/public_types.h"
 
 namespace forebay {
 namespace {
@@ -16,7 +17,8 @@ GetItem ItemOf(std::string_view bucket, std::string_view key, size_t room, const
           .region_offset = 0,
           .length = std::min<uint64_t>(options.length, room),
           .offset = options.offset,
-          .if_match = options.if_match};
+          .if_match = options.if_match,
+          .version = options.version};
 }
 
 PutItem ItemOf(std::string_view bucket, std::string_view key, size_t size, const PutOptions& options) {
@@ -36,25 +38,6 @@ Callback<BatchResult<T>> SingleCallback(Callback<T> done) {
     done(Single<T>(std::move(results)));
   };
 }
-
-ObjectInfo InfoOf(store::ObjectInfo info) {
-  return {.key = std::move(info.key),
-          .version = info.version,
-          .size = info.size_bytes,
-          .etag = std::move(info.etag),
-          .crc32c = info.crc32c,
-          .modified = std::chrono::time_point_cast<std::chrono::system_clock::duration>(info.modified),
-          .metadata = std::move(info.metadata)};
-}
-
-BucketInfo InfoOf(store::BucketInfo info) {
-  return {.name = std::move(info.name),
-          .bucket_class = static_cast<BucketClass>(info.bucket_class),
-          .created = std::chrono::time_point_cast<std::chrono::system_clock::duration>(info.created)};
-}
-
-static_assert(static_cast<int>(BucketClass::kDurable) == static_cast<int>(store::BucketClass::kDurable) &&
-              static_cast<int>(BucketClass::kCache) == static_cast<int>(store::BucketClass::kCache));
 
 }  // namespace
 
@@ -177,7 +160,7 @@ std::expected<ObjectInfo, Error> Client::Stat(std::string_view bucket, std::stri
     return core_->control().Stat(std::string(bucket), std::string(key), left);
   });
   if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
-  return InfoOf(*std::move(info));
+  return client::ToPublic(*std::move(info));
 }
 
 std::expected<ListPage, Error> Client::List(std::string_view bucket, const ListOptions& options) {
@@ -193,7 +176,7 @@ std::expected<ListPage, Error> Client::List(std::string_view bucket, const ListO
                   .common_prefixes = std::move(page->common_prefixes),
                   .truncated = page->truncated,
                   .next_start_after = std::move(page->next_start_after)};
-  for (store::ObjectInfo& info : page->objects) result.objects.push_back(InfoOf(std::move(info)));
+  for (store::ObjectInfo& info : page->objects) result.objects.push_back(client::ToPublic(std::move(info)));
   return result;
 }
 
@@ -223,7 +206,7 @@ std::expected<ObjectInfo, Error> Client::Compose(std::string_view bucket, std::s
     return core_->control().Compose(std::string(bucket), std::string(key), from, put, id, left);
   });
   if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
-  return InfoOf(*std::move(info));
+  return client::ToPublic(*std::move(info));
 }
 
 std::expected<ObjectInfo, Error> Client::Copy(const ObjectName& from, const ObjectName& to,
@@ -280,6 +263,15 @@ std::expected<void, Error> Client::CreateBucket(std::string_view name, BucketCla
   }));
 }
 
+std::expected<void, Error> Client::SetVersioning(std::string_view name, Versioning versioning,
+                                                 const CallOptions& options) {
+  const OperationId id = core_->ids().New();
+  const store::BucketSettings settings{.versioning = static_cast<store::Versioning>(versioning)};
+  return core_->Expected(core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
+    return core_->control().UpdateBucket(std::string(name), settings, id, left);
+  }));
+}
+
 std::expected<void, Error> Client::DeleteBucket(std::string_view name, const CallOptions& options) {
   const OperationId id = core_->ids().New();
   return core_->Expected(core_->Ask(options.timeout, !id.IsNone(), [&](base::Duration left) {
@@ -292,7 +284,7 @@ std::expected<BucketInfo, Error> Client::GetBucket(std::string_view name, const 
     return core_->control().GetBucket(std::string(name), left);
   });
   if (!info.ok()) return std::unexpected(core_->ErrorOf(info.status()));
-  return InfoOf(*std::move(info));
+  return client::ToPublic(*std::move(info));
 }
 
 std::expected<std::vector<BucketInfo>, Error> Client::ListBuckets(const CallOptions& options) {
@@ -303,7 +295,7 @@ std::expected<std::vector<BucketInfo>, Error> Client::ListBuckets(const CallOpti
     });
     if (!page.ok()) return std::unexpected(core_->ErrorOf(page.status()));
     more = page->truncated && !page->buckets.empty();
-    for (store::BucketInfo& info : page->buckets) buckets.push_back(InfoOf(std::move(info)));
+    for (store::BucketInfo& info : page->buckets) buckets.push_back(client::ToPublic(std::move(info)));
   }
   return buckets;
 }

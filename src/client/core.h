@@ -11,15 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "auth/tls_context.h"
 #include "base/clock.h"
-#include "base/random.h"
+#include "client/connector.h"
 #include "client/data_pool.h"
-#include "client/operation_ids.h"
 #include "client/operations.h"
 #include "client/retry.h"
-#include "control/client.h"
-#include "fabric/movers.h"
 #include "forebay/client.h"
 #include "rt/gate.h"
 #include "rt/reactor_thread.h"
@@ -32,8 +28,8 @@ class Client::Core {
   static Result<std::unique_ptr<Core>> Open(ClientOptions options);
   ~Core();
 
-  control::ControlClient& control() { return *control_; }
-  const client::OperationIds& ids() const { return ids_; }
+  control::ControlClient& control() { return connector_->control(); }
+  const client::OperationIds& ids() const { return connector_->ids(); }
   std::string path() const;
   std::string path_reason() const;
 
@@ -70,7 +66,7 @@ class Client::Core {
   auto Ask(std::chrono::nanoseconds timeout, bool again, F call) -> std::invoke_result_t<F&, base::Duration> {
     const base::TimePoint deadline = DeadlineFor(timeout);
     base::Duration left = TimeFor(timeout);
-    for (client::Attempts attempts(options_.retry, random_, again);;) {
+    for (client::Attempts attempts(options_.retry, connector_->random(), again);;) {
       auto result = call(left);
       const Status status = base::StatusOf(result);
       if (status.ok()) return result;
@@ -103,11 +99,7 @@ class Client::Core {
                                                base::TimePoint deadline);
 
  private:
-  Core(ClientOptions options, std::unique_ptr<auth::TlsContext> tls)
-      : options_(std::move(options)),
-        tls_(std::move(tls)),
-        movers_(random_, fabric::Side::kClient, tls_.get()) {}
-  Result<client::DataTarget> OpenSession(base::Duration timeout);
+  explicit Core(ClientOptions options) : options_(std::move(options)) {}
   /// False when there will be no other attempt: the client goes away, or a callback may not wait.
   bool Pause(base::Duration pause);
   template <typename F, typename Refused>
@@ -118,13 +110,9 @@ class Client::Core {
 
   const ClientOptions options_;
   const base::SystemClock clock_;
-  base::SecureRandom random_;
-  client::OperationIds ids_{clock_, random_};
-  std::unique_ptr<control::ControlClient> control_;
   rt::ThreadPool threads_{1, "forebay-open"};  // blocks in the control plane while a session is opened
   std::unique_ptr<rt::ReactorThread> thread_;
-  const std::unique_ptr<auth::TlsContext> tls_;  // of the data plane; null without
-  const fabric::Movers movers_;  // goes before the reactor, to which its threads post
+  std::unique_ptr<client::Connector> connector_;  // goes before the reactor
   std::unique_ptr<rt::Gate> gate_;
   std::unique_ptr<client::DataPool> pool_;
   std::atomic<bool> ending_{false};

@@ -23,7 +23,8 @@ DataSession::DataSession(std::unique_ptr<fabric::Endpoint> endpoint, SessionKey 
       tenant_(key.tenant),
       mac_(key.key.view()),
       gate_(endpoint_->reactor()),
-      slots_(endpoint_->reactor(), 1) {}
+      slots_(endpoint_->reactor(), 1),
+      streams_(endpoint_->reactor(), 0) {}
 
 DataSession::~DataSession() = default;
 
@@ -45,6 +46,7 @@ rt::Task<Status> DataSession::Hello(base::TimePoint deadline) {
   if (hello->max_requests == 0) co_return Status::Internal("the server takes no requests");
   max_inline_bytes_ = std::min<uint32_t>(hello->max_inline_bytes, base::kMaxInlineBytes);
   slots_.Release(std::min<uint32_t>(hello->max_requests, 4096) - 1);
+  streams_.Release(std::min<uint32_t>(hello->max_streams, 4096));
   co_return Status();
 }
 
@@ -132,6 +134,13 @@ Status DataSession::Accept(Bytes message) {
 }
 
 // ---- calling ----
+
+rt::Task<Result<rt::Units>> DataSession::StreamPlace(base::TimePoint deadline) {
+  FB_CO_ASSIGN(const rt::Gate::Holder holder, Hold());
+  if (co_await streams_.Acquire(1, {.token = &life_, .deadline = deadline})) co_return rt::Units(streams_, 1);
+  FB_CO_TRY(state_);
+  co_return Status::DeadlineExceeded("all streams of this connection to {} were in use", endpoint_->peer());
+}
 
 Result<fabric::RegionToken> DataSession::Offer(MutableByteView memory, fabric::Direction direction,
                                                base::TimePoint deadline) {
@@ -235,9 +244,16 @@ rt::Task<void> DataSession::CancelRemote(uint64_t request) {
   template rt::Task<Result<Reply>> DataSession::Call(wire::Type, const Body&, ByteView, CallTerms);
 FB_CLIENT_CALL(wire::HelloRequest)
 FB_CLIENT_CALL(wire::GetRequest)
+FB_CLIENT_CALL(wire::GetVersionRequest)
+FB_CLIENT_CALL(wire::StatRequest)
+FB_CLIENT_CALL(wire::OpenRequest)
+FB_CLIENT_CALL(wire::ReadRequest)
+FB_CLIENT_CALL(wire::CloseRequest)
 FB_CLIENT_CALL(wire::PutRequest)
 FB_CLIENT_CALL(wire::ExistsRequest)
 FB_CLIENT_CALL(wire::PutBeginRequest)
+FB_CLIENT_CALL(wire::OverwriteBeginRequest)
+FB_CLIENT_CALL(wire::PartBeginRequest)
 FB_CLIENT_CALL(wire::PutDataRequest)
 FB_CLIENT_CALL(wire::PutCommitRequest)
 FB_CLIENT_CALL(wire::PutAbortRequest)

@@ -78,6 +78,10 @@ class DataSession {
   Result<fabric::RegionToken> Offer(MutableByteView memory, fabric::Direction direction,
                                     base::TimePoint deadline);
 
+  /// A place among the streams that the server lets this connection have; waits for one. Of whoever does not care to be
+  /// refused when there are too many.
+  rt::Task<Result<rt::Units>> StreamPlace(base::TimePoint deadline);
+
   /// The server broke the protocol in what `call` found in its reply: ends the connection and gives the
   /// error.
   Status Distrust(const Status& why);
@@ -124,6 +128,7 @@ class DataSession {
   rt::CancelToken life_;
   rt::Gate gate_;
   rt::Semaphore slots_;  // requests in flight; one until Hello told how many
+  rt::Semaphore streams_;
 };
 
 }  // namespace forebay::client

@@ -27,11 +27,15 @@ class OperationIds {
   }
   /// Whether a change may be repeated because of its id.
   bool known() const { return known_; }
+  /// Milliseconds since 1970 on the server's clock, as far as it is known.
+  uint64_t server_ms() const {
+    const int64_t now = NowMs() + ahead_ms_;
+    return now > 0 ? static_cast<uint64_t>(now) : 0;
+  }
   /// None while there are no ids.
   OperationId New() const {
     if (!known_) return {};
-    const int64_t now = NowMs() + ahead_ms_;
-    return OperationId::Generate(now > 0 ? static_cast<uint64_t>(now) : 0, random_);
+    return OperationId::Generate(server_ms(), random_);
   }
   /// `text` is what ToString gives; empty makes a new one.
   Result<OperationId> Parse(std::string_view text) const {

@@ -142,13 +142,6 @@ std::expected<PutResult, Error> ResultOf(const wire::StoredReply& stored, uint64
   return result;
 }
 
-template <typename Body>
-Result<Body> Decode(DataSession& session, const Reply& reply) {
-  Result<Body> body = wire::DecodeBody<Body>(reply.body);
-  if (!body.ok()) return session.Distrust(body.status());
-  return body;
-}
-
 }  // namespace
 
 Error ToError(const Status& status) { return {status.code(), std::string(status.message())}; }
@@ -170,17 +163,23 @@ rt::Task<Result<BatchResult<GetResult>>> GetItems(DataSession& session, std::spa
                          .offset = item.offset,
                          .length = item.length,
                          .region_offset = offer && item.length != 0 ? item.region_offset - hull.start : 0,
-                         .if_match = item.if_match});
+                         .if_match = item.if_match,
+                         .version = item.version});
   }
+  const bool versions = std::ranges::any_of(items, [](const GetItem& item) { return item.version != 0; });
   fabric::RegionToken region;
   if (offer) {
     FB_CO_ASSIGN(region, session.Offer(memory.subspan(hull.start, hull.size), fabric::Direction::kPeerWrites,
                                        deadline));
   }
   ask.region = RefOf(region);
-  FB_CO_ASSIGN(const Reply reply,
-               co_await session.Call(wire::Type::kGet, ask, {},
-                                     {.deadline = deadline, .operation = {}, .region = region}));
+  const CallTerms terms{.deadline = deadline, .operation = {}, .region = region};
+  Result<Reply> answer = Status::Internal("not asked");
+  if (versions)
+    answer = co_await session.Call(wire::Type::kGetVersion, wire::GetVersionRequest{std::move(ask)}, {}, terms);
+  else
+    answer = co_await session.Call(wire::Type::kGet, ask, {}, terms);
+  FB_CO_ASSIGN(const Reply reply, std::move(answer));
   FB_CO_ASSIGN(const wire::GetReply body, Decode<wire::GetReply>(session, reply));
   const Status sane = CheckGet(items, memory, body, reply.payload, offer);
   if (!sane.ok()) co_return session.Distrust(sane);

@@ -18,6 +18,13 @@ namespace forebay::client {
 Error ToError(const Status& status);
 Status ToStatus(const Error& error);
 
+template <typename Body>
+Result<Body> Decode(DataSession& session, const Reply& reply) {
+  Result<Body> body = wire::DecodeBody<Body>(reply.body);
+  if (!body.ok()) return session.Distrust(body.status());
+  return body;
+}
+
 /// Items' ranges are of `memory`; InvalidArgument when one lies outside, or for no or too many items.
 rt::Task<Result<BatchResult<GetResult>>> GetItems(DataSession& session, std::span<const GetItem> items,
                                                   MutableByteView memory, base::TimePoint deadline);

@@ -154,7 +154,8 @@ std::expected<Reader, Error> Client::OpenReader(std::string_view bucket, std::st
                .region_offset = 0,
                .length = options.length,
                .offset = options.offset,
-               .if_match = options.if_match};
+               .if_match = options.if_match,
+               .version = options.version};
   auto state = std::make_unique<Reader::State>(*core_, std::move(item), core_->TimeFor(options.timeout));
   const Status begun = state->Begin();
   if (!begun.ok()) return std::unexpected(core_->ErrorOf(begun));

@@ -2,12 +2,15 @@
 // Writer: the caller's thread fills pieces while earlier ones are on their way.
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/checksum.h"
 #include "base/mutex.h"
 #include "client/core.h"
+#include "client/object_requests.h"
 
 namespace forebay {
 namespace {
@@ -19,10 +22,23 @@ constexpr std::chrono::seconds kAbortWithin{1};
 
 class Writer::State {
  public:
-  State(Client::Core& core, base::Duration timeout) : core_(core), timeout_(timeout) {}
+  /// Opens the stream on a session, under the operation if there is one; gives its handle.
+  using Begun = std::function<rt::Task<Result<uint64_t>>(client::DataSession&, OperationId, base::TimePoint)>;
+
+  /// With `tells_all` the stream's commit is answered as those of object_requests.h are.
+  State(Client::Core& core, base::Duration timeout, bool tells_all)
+      : core_(core), timeout_(timeout), tells_all_(tells_all) {}
   ~State() { Abort(); }
 
-  Status Begin(const ObjectName& name, const PutOptions& options);
+  /// A writer on the stream that `begin` opens.
+  static std::expected<Writer, Error> Open(Client::Core& core, const Begun& begin, bool tells_all,
+                                           std::chrono::nanoseconds timeout, const std::string& operation);
+  /// The whole of a stream of content that is in memory; made again with its id while no server answers.
+  static std::expected<PutResult, Error> PutWhole(Client::Core& core, const Begun& begin,
+                                                  std::span<const std::byte> content,
+                                                  std::chrono::nanoseconds timeout, const std::string& operation);
+
+  Status Begin(const Begun& begin, const std::string& operation);
   Status Write(std::span<const std::byte> content);
   Result<PutResult> Commit();
   void Abort();
@@ -39,15 +55,18 @@ class Writer::State {
   void Submit(Piece& piece);
   rt::Task<void> Send(Piece& piece, uint64_t offset, uint32_t crc32c);
   void Sent(Piece& piece, const Status& status);
+  rt::Task<Result<PutResult>> CommitOnSession(base::TimePoint deadline);
   /// Waits until no piece is on its way; the first failure.
   Status Settle();
-  /// A lost connection takes the content with it: says so.
-  static Status Explain(const Status& status);
+  /// A lost connection takes the content with it: says so, unless the caller still has it.
+  Status Explain(const Status& status) const;
   /// Lets the session go.
   void Release();
 
   Client::Core& core_;
   const base::Duration timeout_;
+  const bool tells_all_;
+  bool repeated_ = false;  // by PutWhole
   // Of the session, on the reactor. The hold keeps it alive until Release.
   client::DataSession* session_ = nullptr;
   std::optional<rt::Gate::Holder> hold_;
@@ -66,15 +85,15 @@ class Writer::State {
   Status status_ FB_GUARDED_BY(mutex_);
 };
 
-Status Writer::State::Begin(const ObjectName& name, const PutOptions& options) {
+Status Writer::State::Begin(const Begun& begin, const std::string& operation) {
   const base::TimePoint deadline = core_.DeadlineFor(timeout_);
-  if (!options.operation.empty()) {
-    FB_ASSIGN(operation_, core_.ids().Parse(options.operation));
+  if (!operation.empty()) {
+    FB_ASSIGN(operation_, core_.ids().Parse(operation));
   }
   const Result<uint64_t> begun = core_.Block([&] {
     return core_.pool().With(deadline, true, [&](client::DataSession& session) -> rt::Task<Result<uint64_t>> {
       FB_CO_ASSIGN(rt::Gate::Holder hold, session.Hold());
-      FB_CO_ASSIGN(handle_, co_await client::BeginStream(session, name, options, operation_, deadline));
+      FB_CO_ASSIGN(handle_, co_await begin(session, operation_, deadline));
       session_ = &session;
       hold_ = std::move(hold);
       co_return handle_;
@@ -161,10 +180,20 @@ Result<PutResult> Writer::State::Commit() {
   // Made this late, the id is young however long the content took.
   if (operation_.IsNone()) operation_ = core_.ids().New();
   committed_ = true;
-  Result<PutResult> result = core_.Block(
-      [&] { return client::CommitStream(*session_, handle_, size_, crc32c_, operation_, deadline); });
+  Result<PutResult> result = core_.Block([&] { return CommitOnSession(deadline); });
   Release();
   return result.ok() ? std::move(result) : Explain(result.error());
+}
+
+rt::Task<Result<PutResult>> Writer::State::CommitOnSession(base::TimePoint deadline) {
+  if (!tells_all_)
+    co_return co_await client::CommitStream(*session_, handle_, size_, crc32c_, operation_, deadline);
+  FB_CO_ASSIGN(store::ObjectInfo object,
+               co_await client::FinishStream(*session_, handle_, size_, crc32c_, operation_, deadline));
+  co_return PutResult{.size = object.size_bytes,
+                      .version = object.version,
+                      .etag = std::move(object.etag),
+                      .crc32c = object.crc32c};
 }
 
 void Writer::State::Abort() {
@@ -175,8 +204,8 @@ void Writer::State::Abort() {
   Release();
 }
 
-Status Writer::State::Explain(const Status& status) {
-  if (status.code() != Code::kUnavailable) return status;
+Status Writer::State::Explain(const Status& status) const {
+  if (status.code() != Code::kUnavailable || repeated_) return status;
   return Status::Unavailable(
       "{}; what was written to a stream cannot be sent again by itself: write it once more",
       status.message());
@@ -210,12 +239,100 @@ std::expected<PutResult, Error> Writer::Commit() {
 void Writer::Abort() { state_->Abort(); }
 std::string Writer::operation() const { return state_->operation(); }
 
+namespace {
+
+/// The handle of a stream; what it says about replays is of no use to one who has the content anyway.
+rt::Task<Result<uint64_t>> HandleOf(rt::Task<Result<client::Stream>> begun) {
+  FB_CO_ASSIGN(const client::Stream stream, co_await std::move(begun));
+  co_return stream.handle;
+}
+
+store::OverwriteOptions OptionsOf(const OverwriteOptions& options, std::optional<uint64_t> offset) {
+  store::OverwriteOptions ask{.offset = offset};
+  if (!options.if_match.empty()) ask.condition = store::Condition::IfMatch(options.if_match);
+  return ask;
+}
+
+Writer::State::Begun OverwriteOf(ObjectName name, std::optional<uint64_t> offset, const OverwriteOptions& options) {
+  return [name = std::move(name), ask = OptionsOf(options, offset)](client::DataSession& session, OperationId operation,
+                                                                    base::TimePoint deadline) {
+    return HandleOf(client::BeginOverwrite(session, {name.bucket, name.key}, ask, operation, deadline));
+  };
+}
+
+Writer::State::Begun PartOf(const UploadName& upload, uint32_t number) {
+  return [name = store::UploadName{upload.bucket, upload.key, upload.id}, number](
+             client::DataSession& session, OperationId operation, base::TimePoint deadline) {
+    // The options are kept in the task's frame.
+    return [](client::DataSession& on, const store::UploadName& of, uint32_t part, OperationId id,
+              base::TimePoint until) -> rt::Task<Result<uint64_t>> {
+      const store::PutOptions options;
+      co_return co_await HandleOf(client::BeginPart(on, of, part, options, id, until));
+    }(session, name, number, operation, deadline);
+  };
+}
+
+}  // namespace
+
+std::expected<PutResult, Error> Writer::State::PutWhole(Client::Core& core, const Begun& begin,
+                                                        std::span<const std::byte> content,
+                                                        std::chrono::nanoseconds timeout,
+                                                        const std::string& operation) {
+  const Result<OperationId> id = core.ids().Parse(operation);
+  if (!id.ok()) return std::unexpected(core.ErrorOf(id.status()));
+  const std::string text = id->IsNone() ? std::string() : id->ToString();
+  return core.Expected(core.Ask(timeout, !id->IsNone(), [&](base::Duration left) -> Result<PutResult> {
+    State state(core, left, true);
+    state.repeated_ = true;
+    FB_TRY(state.Begin(begin, text));
+    FB_TRY(state.Write(content));
+    return state.Commit();
+  }));
+}
+
+std::expected<Writer, Error> Writer::State::Open(Client::Core& core, const Begun& begin, bool tells_all,
+                                                 std::chrono::nanoseconds timeout, const std::string& operation) {
+  auto state = std::make_unique<State>(core, core.TimeFor(timeout), tells_all);
+  const Status begun = state->Begin(begin, operation);
+  if (!begun.ok()) return std::unexpected(core.ErrorOf(begun));
+  return Writer(std::move(state));
+}
+
 std::expected<Writer, Error> Client::OpenWriter(std::string_view bucket, std::string_view key,
                                                 const PutOptions& options) {
-  auto state = std::make_unique<Writer::State>(*core_, core_->TimeFor(options.timeout));
-  const Status begun = state->Begin({std::string(bucket), std::string(key)}, options);
-  if (!begun.ok()) return std::unexpected(core_->ErrorOf(begun));
-  return Writer(std::move(state));
+  const ObjectName name{std::string(bucket), std::string(key)};
+  const auto begin = [&](client::DataSession& session, OperationId operation, base::TimePoint deadline) {
+    return client::BeginStream(session, name, options, operation, deadline);
+  };
+  return Writer::State::Open(*core_, begin, false, options.timeout, options.operation);
+}
+
+std::expected<Writer, Error> Client::OpenOverwriter(std::string_view bucket, std::string_view key,
+                                                    std::optional<uint64_t> offset, const OverwriteOptions& options) {
+  return Writer::State::Open(*core_, OverwriteOf({std::string(bucket), std::string(key)}, offset, options), true,
+                             options.timeout, options.operation);
+}
+
+std::expected<Writer, Error> Client::OpenPart(const UploadName& upload, uint32_t number, const CallOptions& options) {
+  return Writer::State::Open(*core_, PartOf(upload, number), true, options.timeout, {});
+}
+
+std::expected<PutResult, Error> Client::Overwrite(std::string_view bucket, std::string_view key, uint64_t offset,
+                                                  std::span<const std::byte> content,
+                                                  const OverwriteOptions& options) {
+  return Writer::State::PutWhole(*core_, OverwriteOf({std::string(bucket), std::string(key)}, offset, options), content,
+                                 options.timeout, options.operation);
+}
+
+std::expected<PutResult, Error> Client::Append(std::string_view bucket, std::string_view key,
+                                               std::span<const std::byte> content, const OverwriteOptions& options) {
+  return Writer::State::PutWhole(*core_, OverwriteOf({std::string(bucket), std::string(key)}, std::nullopt, options),
+                                 content, options.timeout, options.operation);
+}
+
+std::expected<PutResult, Error> Client::PutPart(const UploadName& upload, uint32_t number,
+                                                std::span<const std::byte> content, const CallOptions& options) {
+  return Writer::State::PutWhole(*core_, PartOf(upload, number), content, options.timeout, {});
 }
 
 }  // namespace forebay
