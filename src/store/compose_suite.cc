@@ -206,6 +206,7 @@ TEST_P(StoreSuite, AComposeBeyondTheLargestObjectIsRefused) {
 }
 
 TEST_P(StoreSuite, ACopyCountsInFullForTheOwnerOfItsBucket) {
+  FB_SKIP_IF_REFUSED(Feature::kTenants);
   constexpr TenantId kAlice{3};
   Context alice = MakeContext();
   alice.tenant = kAlice;
