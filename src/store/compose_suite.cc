@@ -206,7 +206,7 @@ TEST_P(StoreSuite, AComposeBeyondTheLargestObjectIsRefused) {
 }
 
 TEST_P(StoreSuite, ACopyCountsInFullForTheOwnerOfItsBucket) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   constexpr TenantId kAlice{3};
   Context alice = MakeContext();
   alice.tenant = kAlice;

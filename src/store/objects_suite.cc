@@ -302,7 +302,7 @@ TEST_P(StoreSuite, IsHealthyAndHasRoom) {
 }
 
 TEST_P(StoreSuite, SaysHowMuchRoomThereIs) {
-  FB_SKIP_IF_REFUSED(Feature::kUsage);
+  FB_SKIP_IF_REFUSED(Refusal::kUsage);
   const auto space = [&] { return Run(store().GetSpace(MakeContext())); };
   ASSERT_TRUE(Is(Put("o", MakeContent(51, 100'000)), Code::kOk));
   ASSERT_TRUE(Is(Put("p", "inline"), Code::kOk));

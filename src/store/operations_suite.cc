@@ -183,7 +183,7 @@ TEST_P(StoreSuite, AnIdIsOfOneRequestOnly) {
 }
 
 TEST_P(StoreSuite, AForeignTenantsIdIsAnotherId) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Changes mine(*this, TenantId{7});
   Changes theirs(*this, TenantId{8});
   const OperationId id = mine.NewId();

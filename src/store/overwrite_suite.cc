@@ -253,7 +253,7 @@ TEST_P(StoreSuite, ReadersAndCopiesKeepWhatIsOverwritten) {
 }
 
 TEST_P(StoreSuite, QuotasCountWhatAChangeAddsOrTakes) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Changing change(*this);
   ASSERT_TRUE(Is(Put("o", MakeContent(1, 100'000)), Code::kOk));
   ASSERT_TRUE(Is(change.SetQuota({.max_bytes = 150'000}), Code::kOk));

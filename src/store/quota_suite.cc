@@ -51,7 +51,7 @@ class Account {
 };
 
 TEST_P(StoreSuite, UsageFollowsEachChange) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   EXPECT_EQ(account.Of(kAlice), (TenantUsage{.buckets = 1}));
   EXPECT_EQ(account.Of(TenantId::kRoot), (TenantUsage{.buckets = 1}));
@@ -84,7 +84,7 @@ TEST_P(StoreSuite, UsageFollowsEachChange) {
 }
 
 TEST_P(StoreSuite, AtTheQuotaOfBytesNothingIsAddedAndEverythingIsTakenAway) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   ASSERT_TRUE(Is(account.SetQuota({.max_bytes = 1000}), Code::kOk));
   ASSERT_TRUE(Is(account.Put("a", 600), Code::kOk));
@@ -107,7 +107,7 @@ TEST_P(StoreSuite, AtTheQuotaOfBytesNothingIsAddedAndEverythingIsTakenAway) {
 }
 
 TEST_P(StoreSuite, AtTheQuotaOfObjectsOnlyOverwritesAreTaken) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   ASSERT_TRUE(Is(account.SetQuota({.max_objects = 2}), Code::kOk));
   ASSERT_TRUE(Is(account.Put("a", 1), Code::kOk));
@@ -121,7 +121,7 @@ TEST_P(StoreSuite, AtTheQuotaOfObjectsOnlyOverwritesAreTaken) {
 }
 
 TEST_P(StoreSuite, AQuotaBelowTheUsageOnlyStopsGrowth) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Is(account.Put(key, 100), Code::kOk));
   ASSERT_TRUE(Is(account.SetQuota({.max_bytes = 50, .max_objects = 1}), Code::kOk));
@@ -136,7 +136,7 @@ TEST_P(StoreSuite, AQuotaBelowTheUsageOnlyStopsGrowth) {
 }
 
 TEST_P(StoreSuite, AnAnnouncedSizeBeyondTheQuotaIsRefusedBeforeAnyByte) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   ASSERT_TRUE(Is(account.SetQuota({.max_bytes = 1000}), Code::kOk));
   ASSERT_TRUE(Is(account.Put("a", 900), Code::kOk));
@@ -147,7 +147,7 @@ TEST_P(StoreSuite, AnAnnouncedSizeBeyondTheQuotaIsRefusedBeforeAnyByte) {
 }
 
 TEST_P(StoreSuite, PutsAtTheSameTimeShareTheQuotaExactly) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   constexpr size_t kPuts = 40;
   constexpr size_t kFit = 13;
@@ -167,7 +167,7 @@ TEST_P(StoreSuite, PutsAtTheSameTimeShareTheQuotaExactly) {
 }
 
 TEST_P(StoreSuite, RootSetsQuotasAndATenantSeesItsOwnUsage) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Account account(*this);
   EXPECT_TRUE(Is(account.SetQuota({.max_bytes = 1}, kAlice, kAlice), Code::kPermissionDenied));
   EXPECT_TRUE(Is(account.SetQuota({.max_bytes = 1}, kAlice, TenantId::kSystem), Code::kOk));

@@ -31,12 +31,6 @@
 
 namespace forebay::store {
 
-/// What a backend may refuse by name, where it says so: its tests are skipped.
-enum class Feature : uint8_t {
-  kTenants,  // contexts of several tenants, their quotas, and the system's own bucket
-  kUsage,    // StoreUsage: it has devices of its own
-};
-
 /// One empty store of the backend under test, and the reactor of the test's thread. Made anew for each test.
 class StoreFixture {
  public:
@@ -55,7 +49,8 @@ enum class Refusal : uint8_t {
   kVersioning,    // buckets that keep versions
   kCacheClass,
   kRenamePrefix,  // of prefixes other than those that are one whole directory
-  virtual bool Refuses(Feature) const { return false; }
+  kTenants,       // contexts of several tenants, their quotas, and the system's own bucket
+  kUsage,         // StoreUsage: it has no devices of its own
 };
 
 struct StoreBackend {
@@ -104,8 +99,8 @@ std::vector<std::string> ExpectedListing(const std::set<std::string>& keys, cons
 std::vector<std::string> EntriesOf(const ListPage& page);
 
 /// First in a test of what a backend may refuse.
-#define FB_SKIP_IF_REFUSED(feature) \
-  if (Refuses(feature)) GTEST_SKIP() << "the backend refuses " #feature
+#define FB_SKIP_IF_REFUSED(refusal) \
+  if (Refuses(refusal)) GTEST_SKIP() << "the backend refuses " #refusal
 
 class StoreSuite : public testing::TestWithParam<StoreBackend> {
  public:
@@ -117,7 +112,6 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
   bool Reopen() { return fixture_->Reopen(); }
   bool PassTime(base::Duration time) { return fixture_->PassTime(time); }
   static bool Refuses(Refusal refusal) { return GetParam().refuses.contains(refusal); }
-  bool Refuses(Feature feature) const { return fixture_->Refuses(feature); }
   Context MakeContext() { return Context{.reactor = reactor()}; }
   Context ExpiredContext();
 

@@ -44,7 +44,7 @@ class Records {
 };
 
 TEST_P(StoreSuite, ARecordIsThereUntilItIsDeleted) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   {
     Records records(*this);
     EXPECT_EQ(records.Get("tenant/3"), "(none)");
@@ -62,7 +62,7 @@ TEST_P(StoreSuite, ARecordIsThereUntilItIsDeleted) {
 }
 
 TEST_P(StoreSuite, RecordConditionsGuardReadModifyWrite) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Records records(*this);
   const Result<std::string> first = records.Put("r", "1", Condition::IfAbsent());
   ASSERT_TRUE(Is(first, Code::kOk));
@@ -77,7 +77,7 @@ TEST_P(StoreSuite, RecordConditionsGuardReadModifyWrite) {
 }
 
 TEST_P(StoreSuite, ListsRecordsByPrefixOverAllPages) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Records records(*this);
   constexpr size_t kRecords = base::kMaxListPage + 5;
   for (size_t i = 0; i < kRecords; ++i)
@@ -93,7 +93,7 @@ TEST_P(StoreSuite, ListsRecordsByPrefixOverAllPages) {
 }
 
 TEST_P(StoreSuite, TakesRecordValuesUpToItsLimit) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Records records(*this);
   const std::string largest = MakeContent(1, SystemRecords::kMaxValueBytes);
   ASSERT_TRUE(Is(records.Put("large", largest), Code::kOk));

@@ -62,7 +62,7 @@ class Tenants {
 };
 
 TEST_P(StoreSuite, ABucketIsOfWhoCreatesItUnlessRootNamesAnother) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Tenants tenants(*this);
   ASSERT_TRUE(Is(tenants.Create(kAlice, {.name = "alice"}), Code::kOk));
   ASSERT_TRUE(Is(tenants.Create(kAlice, {.name = "alice-too", .owner = kBob}), Code::kOk));
@@ -79,7 +79,7 @@ TEST_P(StoreSuite, ABucketIsOfWhoCreatesItUnlessRootNamesAnother) {
 }
 
 TEST_P(StoreSuite, ATenantWorksInItsOwnBucketAndRootSeesIt) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Tenants tenants(*this);
   ASSERT_TRUE(Is(tenants.Create(kAlice, {.name = "alice"}), Code::kOk));
   ASSERT_TRUE(Is(tenants.Put(kAlice, "alice", "o", "content"), Code::kOk));
@@ -91,7 +91,7 @@ TEST_P(StoreSuite, ATenantWorksInItsOwnBucketAndRootSeesIt) {
 }
 
 TEST_P(StoreSuite, AForeignBucketIsAnsweredLikeAMissingOne) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Tenants tenants(*this);
   ASSERT_TRUE(Is(tenants.Create(kAlice, {.name = "alice"}), Code::kOk));
   ASSERT_TRUE(Is(tenants.Put(kAlice, "alice", "o", "content"), Code::kOk));
@@ -113,7 +113,7 @@ TEST_P(StoreSuite, AForeignBucketIsAnsweredLikeAMissingOne) {
 }
 
 TEST_P(StoreSuite, EachTenantIsShownItsOwnBuckets) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Tenants tenants(*this);
   ASSERT_TRUE(Is(tenants.Create(kAlice, {.name = "alice"}), Code::kOk));
   ASSERT_TRUE(Is(tenants.Create(kBob, {.name = "bob"}), Code::kOk));
@@ -125,7 +125,7 @@ TEST_P(StoreSuite, EachTenantIsShownItsOwnBuckets) {
 }
 
 TEST_P(StoreSuite, APutThatBeganBeforeItsBucketBecameForeignIsNotStored) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Tenants tenants(*this);
   ASSERT_TRUE(Is(tenants.Create(kAlice, {.name = "shared"}), Code::kOk));
   const Context alice = tenants.As(kAlice);
@@ -138,7 +138,7 @@ TEST_P(StoreSuite, APutThatBeganBeforeItsBucketBecameForeignIsNotStored) {
 }
 
 TEST_P(StoreSuite, TheSystemsBucketDoesNotExistForAnyoneElse) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Tenants tenants(*this);
   const std::string name(kSystemBucket);
   ASSERT_FALSE(base::CheckBucketName(name).ok());

@@ -234,7 +234,7 @@ TEST_P(StoreSuite, UploadsAndPartsAreListedInOrder) {
 }
 
 TEST_P(StoreSuite, AnUploadBelongsToWhoOwnsItsBucketAndCountsForThem) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   constexpr TenantId kAlice{3};
   Uploading uploading(*this);
   Context alice = MakeContext();

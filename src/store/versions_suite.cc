@@ -290,7 +290,7 @@ TEST_P(StoreSuite, ABucketWithVersionsIsNotEmpty) {
 }
 
 TEST_P(StoreSuite, VersionsAndMarkersCountTowardsTheQuota) {
-  FB_SKIP_IF_REFUSED(Feature::kTenants);
+  FB_SKIP_IF_REFUSED(Refusal::kTenants);
   Versions versions(*this);
   const Context context = MakeContext();
   ASSERT_TRUE(Is(Run(store().SetQuota(context, TenantId::kRoot, {.max_bytes = 10, .max_objects = 3})), Code::kOk));

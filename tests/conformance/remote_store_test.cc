@@ -23,9 +23,6 @@ class RemoteFixture final : public store::StoreFixture {
 
   store::ObjectStore& store() override { return *store_; }
   rt::Reactor& reactor() override { return *reactor_; }
-  bool Refuses(store::Feature feature) const override {
-    return feature == store::Feature::kTenants || feature == store::Feature::kUsage;
-  }
 
  private:
   MemoryServer server_;
@@ -40,7 +37,9 @@ class RemoteFixture final : public store::StoreFixture {
 namespace forebay::store {
 INSTANTIATE_TEST_SUITE_P(Remote, StoreSuite,
                          testing::Values(StoreBackend{
-                             "remote", [] { return std::make_unique<client::RemoteFixture>(); }}),
+                             .name = "remote",
+                             .create = [] { return std::make_unique<client::RemoteFixture>(); },
+                             .refuses = {Refusal::kTenants, Refusal::kUsage}}),
                          BackendName);
 }  // namespace forebay::store
 
