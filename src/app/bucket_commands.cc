@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bucket create, bucket rm, bucket ls.
+// bucket create, bucket set, bucket rm, bucket ls.
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -40,6 +40,28 @@ int RunCreate(const CreateArguments& arguments, const Invocation& invocation) {
   return kDone;
 }
 
+struct SetArguments {
+  std::string name;
+  std::string versioning;
+};
+
+int RunSet(const SetArguments& arguments, const Invocation& invocation) {
+  if (arguments.versioning != "on" && arguments.versioning != "suspended")
+    return RefuseUsage("--versioning is on or suspended; what was on is never off again");
+  const Versioning versioning = arguments.versioning == "on" ? Versioning::kOn : Versioning::kSuspended;
+  const auto client = invocation.Connect();
+  if (!client) return Fail(client.error());
+  const auto set = (*client)->SetVersioning(arguments.name, versioning);
+  if (!set) return Fail(set.error());
+  const auto bucket = (*client)->GetBucket(arguments.name);
+  if (!bucket) return Fail(bucket.error());
+  if (invocation.json)
+    fmt::print("{}\n", ToJson(*bucket));
+  else
+    fmt::print("bucket {}: versioning {}\n", arguments.name, VersioningName(bucket->versioning));
+  return kDone;
+}
+
 int RunRemoveBucket(const std::string& name, const Invocation& invocation) {
   const auto client = invocation.Connect();
   if (!client) return Fail(client.error());
@@ -65,7 +87,7 @@ int RunListBuckets(const Invocation& invocation) {
 }  // namespace
 
 void AddBucketCommands(CLI::App& root, Invocation& invocation) {
-  CLI::App* bucket = root.add_subcommand("bucket", "Create, list and remove buckets");
+  CLI::App* bucket = root.add_subcommand("bucket", "Create, set, list and remove buckets");
   bucket->require_subcommand(1);
 
   auto arguments = std::make_shared<CreateArguments>();
@@ -76,6 +98,16 @@ void AddBucketCommands(CLI::App& root, Invocation& invocation) {
   create->add_flag("--if-missing", arguments->if_missing, "A bucket that is there already is no error");
   create->callback([arguments, &invocation] {
     invocation.run = [arguments, &invocation] { return RunCreate(*arguments, invocation); };
+  });
+
+  auto settings = std::make_shared<SetArguments>();
+  CLI::App* set = bucket->add_subcommand("set", "Change what a bucket does with objects that are put over or deleted");
+  set->add_option("name", settings->name, "The bucket")->required();
+  set->add_option("--versioning", settings->versioning,
+                  "on: keep them as versions (`forebay ls --versions`); suspended: keep no more, and what is there stays")
+      ->required();
+  set->callback([settings, &invocation] {
+    invocation.run = [settings, &invocation] { return RunSet(*settings, invocation); };
   });
 
   auto name = std::make_shared<std::string>();

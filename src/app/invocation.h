@@ -39,7 +39,9 @@ void AddServeCommand(CLI::App& root, Invocation& invocation);
 void AddTransferCommands(CLI::App& root, Invocation& invocation);   // put, get, cat
 void AddNamespaceCommands(CLI::App& root, Invocation& invocation);  // ls, stat, rm
 void AddCopyCommands(CLI::App& root, Invocation& invocation);       // cp, concat, mv
-void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, rm, ls
+void AddObjectCommands(CLI::App& root, Invocation& invocation);     // truncate, attr show, set, rm
+void AddUploadCommands(CLI::App& root, Invocation& invocation);     // upload ls, abort
+void AddBucketCommands(CLI::App& root, Invocation& invocation);     // bucket create, set, rm, ls
 void AddTenantCommands(CLI::App& root, Invocation& invocation);     // tenant create, ls, show, set, rm
 void AddKeyCommands(CLI::App& root, Invocation& invocation);        // key create, ls, rm
 void AddCapabilityCommands(CLI::App& root, Invocation& invocation);  // cap issue, narrow, show, ls, revoke, rotate

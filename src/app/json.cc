@@ -23,7 +23,9 @@ std::string ToJson(const JsonFields& fields) {
   return Dump(json);
 }
 
-std::string ToJson(const ObjectInfo& object) {
+namespace {
+
+Json Fields(const ObjectInfo& object) {
   Json json;
   json["key"] = object.key;
   json["size_bytes"] = object.size;
@@ -32,7 +34,32 @@ std::string ToJson(const ObjectInfo& object) {
   json["crc32c"] = FormatChecksum(object.crc32c);
   json["modified"] = FormatTime(object.modified);
   json["metadata"] = object.metadata;
+  json["attributes"] = object.attributes;
+  return json;
+}
+
+}  // namespace
+
+std::string ToJson(const ObjectInfo& object) { return Dump(Fields(object)); }
+
+std::string ToJson(const VersionInfo& version) {
+  Json json = Fields(version.object);
+  json["latest"] = version.latest;
+  json["delete_marker"] = version.delete_marker;
+  json["null_version"] = version.null_version;
   return Dump(json);
+}
+
+std::string_view VersioningName(Versioning versioning) {
+  switch (versioning) {
+    case Versioning::kOff:
+      return "off";
+    case Versioning::kOn:
+      return "on";
+    case Versioning::kSuspended:
+      return "suspended";
+  }
+  return "unknown";
 }
 
 std::string ToJson(const BucketInfo& bucket) {
@@ -40,6 +67,7 @@ std::string ToJson(const BucketInfo& bucket) {
   json["name"] = bucket.name;
   json["class"] = bucket.bucket_class == BucketClass::kCache ? "cache" : "durable";
   json["created"] = FormatTime(bucket.created);
+  json["versioning"] = VersioningName(bucket.versioning);
   return Dump(json);
 }
 

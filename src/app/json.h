@@ -7,6 +7,7 @@
 #include <chrono>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +24,10 @@ using JsonFields = std::vector<std::pair<std::string, JsonValue>>;
 std::string ToJson(const JsonFields& fields);
 std::string ToJson(const ObjectInfo& object);
 std::string ToJson(const BucketInfo& bucket);
+std::string ToJson(const VersionInfo& version);
+
+/// "off", "on", "suspended".
+std::string_view VersioningName(Versioning versioning);
 
 /// "2026-11-29T16:33:49Z".
 std::string FormatTime(std::chrono::system_clock::time_point time);

@@ -33,10 +33,11 @@ TEST(Json, AnObjectHasTheDocumentedFields) {
   object.etag = "e";
   object.crc32c = 0xe3069283;
   object.metadata["color"] = "blue";
+  object.attributes["s3.tag"] = "x";
   EXPECT_EQ(
       ToJson(object),
       R"({"key":"k","size_bytes":9,"version":7,"etag":"e","crc32c":"e3069283","modified":"1970-01-01T00:00:00Z",)"
-      R"("metadata":{"color":"blue"}})");
+      R"("metadata":{"color":"blue"},"attributes":{"s3.tag":"x"}})");
 }
 
 }  // namespace

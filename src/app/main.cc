@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
   app::AddTransferCommands(root, invocation);
   app::AddNamespaceCommands(root, invocation);
   app::AddCopyCommands(root, invocation);
+  app::AddObjectCommands(root, invocation);
+  app::AddUploadCommands(root, invocation);
   app::AddBucketCommands(root, invocation);
   app::AddTenantCommands(root, invocation);
   app::AddKeyCommands(root, invocation);

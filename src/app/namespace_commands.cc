@@ -19,7 +19,14 @@ struct ListArguments {
   std::string name;
   bool recursive = false;
   bool long_form = false;
+  bool versions = false;
   uint64_t limit = 0;
+};
+
+struct VersionArguments {
+  std::vector<std::string> names;
+  uint64_t version = 0;
+  bool force = false;
 };
 
 void PrintBucket(const BucketInfo& bucket, bool json, bool long_form) {
@@ -86,6 +93,36 @@ int ListObjects(Client& client, const ObjectName& name, const ListArguments& arg
   return kDone;
 }
 
+void PrintVersion(const VersionInfo& version, bool json, bool long_form) {
+  const ObjectInfo& object = version.object;
+  if (json) {
+    fmt::print("{}\n", ToJson(version));
+    return;
+  }
+  const std::string_view mark = version.delete_marker ? "deleted" : version.latest ? "current" : "";
+  if (long_form)
+    fmt::print("{}  {:>10}  ", FormatTime(object.modified),
+               version.delete_marker ? std::string("-") : base::FormatSize(object.size));
+  fmt::print("{:<20}  {:<7}  {}\n", object.version, mark, object.key);
+}
+
+/// Every version of every key, those of one key newest first.
+int ListAllVersions(Client& client, const ObjectName& name, const ListArguments& arguments, bool json) {
+  VersionListOptions options{.prefix = name.key};
+  uint64_t left = arguments.limit == 0 ? UINT64_MAX : arguments.limit;
+  while (left > 0) {
+    options.limit = static_cast<uint32_t>(std::min<uint64_t>(left, base::kMaxListPage));
+    const auto page = client.ListVersions(name.bucket, options);
+    if (!page) return Fail(page.error());
+    for (const VersionInfo& version : page->versions) PrintVersion(version, json, arguments.long_form);
+    left -= std::min<uint64_t>(left, page->versions.size());
+    if (!page->truncated || page->versions.empty()) break;
+    options.after_key = page->versions.back().object.key;
+    options.after_version = page->versions.back().object.version;
+  }
+  return kDone;
+}
+
 int RunList(const ListArguments& arguments, const Invocation& invocation) {
   ObjectName name;
   if (!arguments.name.empty()) {
@@ -93,18 +130,31 @@ int RunList(const ListArguments& arguments, const Invocation& invocation) {
     if (!parsed.ok()) return RefuseUsage(parsed.status().message());
     name = *std::move(parsed);
   }
+  if (arguments.versions && name.bucket.empty()) return RefuseUsage("--versions is of one bucket: name it");
   const auto client = invocation.Connect();
   if (!client) return Fail(client.error());
+  if (arguments.versions) return ListAllVersions(**client, name, arguments, invocation.json);
   if (name.bucket.empty()) return ListAllBuckets(**client, arguments, invocation.json);
   return ListObjects(**client, name, arguments, invocation.json);
 }
 
-int RunStat(const std::string& text, const Invocation& invocation) {
-  const auto name = ObjectName::Parse(text);
+/// The object, or the version of it.
+std::expected<ObjectInfo, Error> Describe(Client& client, const ObjectName& name, uint64_t version) {
+  if (version == 0) return client.Stat(name.bucket, name.key);
+  auto found = client.StatVersion(name.bucket, name.key, version);
+  if (!found) return std::unexpected(std::move(found).error());
+  if (found->delete_marker)
+    return std::unexpected(Error{
+        Code::kNotFound, fmt::format("version {} of `{}/{}` is a delete marker: it has no content", version, name.bucket, name.key)});
+  return std::move(found->object);
+}
+
+int RunStat(const VersionArguments& arguments, const Invocation& invocation) {
+  const auto name = ObjectName::Parse(arguments.names.front());
   if (!name.ok()) return RefuseUsage(name.status().message());
   const auto client = invocation.Connect();
   if (!client) return Fail(client.error());
-  const auto object = (*client)->Stat(name->bucket, name->key);
+  const auto object = Describe(**client, *name, arguments.version);
   if (!object) return Fail(object.error());
   if (invocation.json) {
     fmt::print("{}\n", ToJson(*object));
@@ -115,12 +165,14 @@ int RunStat(const std::string& text, const Invocation& invocation) {
       name->bucket, object->key, object->size, base::FormatSize(object->size), object->version, object->etag,
       FormatChecksum(object->crc32c), FormatTime(object->modified));
   for (const auto& [key, value] : object->metadata) fmt::print("metadata  {}: {}\n", key, value);
+  for (const auto& [key, value] : object->attributes) fmt::print("attribute {}: {}\n", key, value);
   return kDone;
 }
 
-int RunRemove(const std::vector<std::string>& texts, bool force, const Invocation& invocation) {
+int RunRemove(const VersionArguments& arguments, const Invocation& invocation) {
+  if (arguments.version != 0 && arguments.names.size() != 1) return RefuseUsage("--version is of one object: name one");
   std::vector<ObjectName> names;
-  for (const std::string& text : texts) {
+  for (const std::string& text : arguments.names) {
     auto name = ObjectName::Parse(text);
     if (!name.ok()) return RefuseUsage(name.status().message());
     names.push_back(*std::move(name));
@@ -129,8 +181,10 @@ int RunRemove(const std::vector<std::string>& texts, bool force, const Invocatio
   if (!client) return Fail(client.error());
   int status = kDone;
   for (const ObjectName& name : names) {
-    const auto removed = (*client)->Remove(name.bucket, name.key);
-    if (!removed && !(force && removed.error().code == Code::kNotFound)) status = Fail(removed.error());
+    const auto removed = arguments.version == 0
+                             ? (*client)->Remove(name.bucket, name.key)
+                             : (*client)->RemoveVersion(name.bucket, name.key, arguments.version);
+    if (!removed && !(arguments.force && removed.error().code == Code::kNotFound)) status = Fail(removed.error());
   }
   return status;
 }
@@ -143,26 +197,27 @@ void AddNamespaceCommands(CLI::App& root, Invocation& invocation) {
   ls->add_option("name", list->name, "BUCKET, BUCKET/PREFIX; without it all buckets");
   ls->add_flag("-r,--recursive", list->recursive, "Show every key instead of rolling up at `/`");
   ls->add_flag("-l,--long", list->long_form, "With time and size");
+  ls->add_flag("--versions", list->versions, "Every version of every key, newest first: its number, what it is, its key");
   ls->add_option("--limit", list->limit, "At most this many lines (0: all)");
   ls->callback(
       [list, &invocation] { invocation.run = [list, &invocation] { return RunList(*list, invocation); }; });
 
-  auto stat_name = std::make_shared<std::string>();
+  auto described = std::make_shared<VersionArguments>();
   CLI::App* stat = root.add_subcommand("stat", "Show what is known of an object");
-  stat->add_option("name", *stat_name, "BUCKET/KEY")->required();
-  stat->callback([stat_name, &invocation] {
-    invocation.run = [stat_name, &invocation] { return RunStat(*stat_name, invocation); };
+  stat->add_option("name", described->names, "BUCKET/KEY")->required()->expected(1);
+  stat->add_option("--version", described->version, "Of this version (default: the current one)");
+  stat->callback([described, &invocation] {
+    invocation.run = [described, &invocation] { return RunStat(*described, invocation); };
   });
 
-  auto remove_names = std::make_shared<std::vector<std::string>>();
-  auto force = std::make_shared<bool>(false);
+  auto removed = std::make_shared<VersionArguments>();
   CLI::App* rm = root.add_subcommand("rm", "Delete objects");
-  rm->add_option("names", *remove_names, "BUCKET/KEY ...")->required();
-  rm->add_flag("-f,--force", *force, "An object that does not exist is no error");
-  rm->callback([remove_names, force, &invocation] {
-    invocation.run = [remove_names, force, &invocation] {
-      return RunRemove(*remove_names, *force, invocation);
-    };
+  rm->add_option("names", removed->names, "BUCKET/KEY ...")->required();
+  rm->add_flag("-f,--force", removed->force, "An object that does not exist is no error");
+  rm->add_option("--version", removed->version,
+                 "Take this version of the one object named, or this delete marker, away for good");
+  rm->callback([removed, &invocation] {
+    invocation.run = [removed, &invocation] { return RunRemove(*removed, invocation); };
   });
 }
 

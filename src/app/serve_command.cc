@@ -28,6 +28,8 @@ constexpr base::Duration kDrainTime = std::chrono::seconds(10);
 
 struct ServeArguments {
   ServeOptions options;
+  std::string backend;
+  std::string backend_tls;
   std::string size;
   std::string memory = "256MiB";
   std::string lend;
@@ -118,6 +120,25 @@ Status ReadScrubSchedule(ServeArguments& arguments) {
   return {};
 }
 
+/// How a relay reaches the server behind it: as the other commands reach theirs.
+Status ChooseBackend(const ServeArguments& arguments, const Invocation& invocation, ServeOptions* options) {
+  FB_ASSIGN(options->backend, ParseBackend(arguments.backend));
+  const auto* const remote = std::get_if<RemoteBackend>(&options->backend);
+  if (remote == nullptr) {
+    if (!arguments.backend_tls.empty()) return Status::InvalidArgument("--backend-tls is for --backend remote:HOST");
+    return {};
+  }
+  FB_ASSIGN(const Profile profile, ResolveProfile({.server = remote->server,
+                                                   .credentials = invocation.flags.credentials,
+                                                   .tls = arguments.backend_tls,
+                                                   .capability = invocation.flags.capability},
+                                                  ProcessEnvironment()));
+  options->upstream.credentials_path = profile.credentials;
+  options->upstream.capability_path = profile.capability;
+  options->upstream.tls_directory = profile.tls;
+  return {};
+}
+
 int RunServe(ServeArguments arguments, const Invocation& invocation) {
   if (!arguments.size.empty() && !base::ParseSize(arguments.size, &arguments.options.size_bytes))
     return RefuseUsage("--size takes a number of bytes, or one with K, M, G or T, for example 200GiB");
@@ -132,6 +153,8 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
   if (!invocation.flags.tls.empty())
     arguments.options.tls_directory =
         std::filesystem::absolute(invocation.flags.tls).lexically_normal().string();
+  if (const Status chosen = ChooseBackend(arguments, invocation, &arguments.options); !chosen.ok())
+    return RefuseUsage(chosen.message());
   if (const Status valid = CheckServeOptions(arguments.options); !valid.ok())
     return RefuseUsage(valid.message());
 
@@ -162,12 +185,17 @@ int RunServe(ServeArguments arguments, const Invocation& invocation) {
 
 void AddServeCommand(CLI::App& root, Invocation& invocation) {
   auto serve = std::make_shared<ServeArguments>();
-  CLI::App* command = root.add_subcommand("serve", "Start a server on the embedded engine, or on a directory of files");
+  CLI::App* command =
+      root.add_subcommand("serve", "Start a server on the embedded engine, on a directory of files, or as a relay to another server");
   command->add_option("directory", serve->options.directory,
                       "Store directory, made when missing (default ./forebay-data)");
-  command->add_option("--backend", serve->options.backend,
-                      "directory:PATH: serve the files in PATH as objects instead, each directory in it as a bucket; see "
-                      "docs/directory-backend.md (default: the embedded engine)");
+  command->add_option("--backend", serve->backend,
+                      "Where the objects are. directory:PATH: the files in PATH, each directory in it a bucket; see "
+                      "docs/directory-backend.md. remote:HOST[:PORT]: another Forebay server, reached with --credentials "
+                      "or --cap as the other commands do; DIR then keeps only this relay's own records (default: the embedded "
+                      "engine)");
+  command->add_option("--backend-tls", serve->backend_tls,
+                      "With --backend remote: directory of certificates for the way there (default: FOREBAY_TLS)");
   command->add_option("--listen", serve->options.listen,
                       "Control address (default 127.0.0.1:7400; port 0: any free one)");
   command->add_option("--data-listen", serve->options.data_listen,

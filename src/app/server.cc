@@ -26,6 +26,7 @@
 #include "backend/directory_store.h"
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "client/remote_store.h"
 #include "control/access_keys.h"
 #include "control/capability_authority.h"
 #include "control/server.h"
@@ -47,6 +48,8 @@ constexpr uint64_t kMaxDefaultSize = 1024 * base::kGiB;
 constexpr uint64_t kLeastSize = 64 * base::kMiB;
 constexpr uint64_t kMostSize = uint64_t{1} << 60;
 constexpr const char* kDefaultDirectory = "forebay-data";
+/// Of the store directory of a relay: records of capabilities and keys, some hundred bytes each.
+constexpr uint64_t kRelaySize = kLeastSize;
 constexpr uint64_t kLeastMemory = 32 * base::kMiB;
 
 /// The port after the control port, so that both are known; any free one where the control port is.
@@ -118,28 +121,33 @@ Status CheckFabricOptions(const ServeOptions& options, const std::string& data) 
   return {};
 }
 
-constexpr std::string_view kDirectoryBackend = "directory:";
+bool IsRelay(const ServeOptions& options) { return std::holds_alternative<RemoteBackend>(options.backend); }
 
-Status CheckBackendOptions(const ServeOptions& options) {
-  if (options.backend.empty()) return {};
-  if (!options.backend.starts_with(kDirectoryBackend) || options.backend.size() == kDirectoryBackend.size())
-    return Status::InvalidArgument("--backend {}: write directory:PATH, or leave it out for the embedded engine", options.backend);
-  if (!options.directory.empty())
-    return Status::InvalidArgument("--backend {} is where everything is kept: leave out {}", options.backend, options.directory);
+/// What is for the engine has no meaning for objects that are elsewhere.
+Status CheckBackend(const ServeOptions& options) {
+  if (std::holds_alternative<EngineBackend>(options.backend)) return {};
+  const auto* const tree = std::get_if<DirectoryBackend>(&options.backend);
+  const std::string named = tree != nullptr ? "--backend directory:" + tree->path : "--backend remote:";
+  if (tree != nullptr && !options.directory.empty())
+    return Status::InvalidArgument("{} is where everything is kept: leave out {}", named, options.directory);
   if (options.size_bytes != 0 || !options.devices.empty() || !options.mirrors.empty())
-    return Status::InvalidArgument("--size, --device and --mirror are for the embedded engine: the file system says how much goes into {}",
-                                   options.backend);
+    return Status::InvalidArgument(
+        "--size, --device and --mirror are for the embedded engine: with {} the room is {}", named,
+        tree != nullptr ? "that of its file system" : "the other server's");
   if (!options.backup_directory.empty())
-    return Status::InvalidArgument("--backup-directory is for the embedded engine: back {} up as files, see docs/directory-backend.md",
-                                   options.backend);
+    return Status::InvalidArgument("--backup-directory is for the embedded engine: with {} {}", named,
+                                   tree != nullptr ? "back the files up, see docs/directory-backend.md"
+                                                   : "the objects are the other server's; back them up there");
   if (options.scrub.every)
-    return Status::InvalidArgument("--scrub-every is for the embedded engine: {} has no checksum of each block", options.backend);
+    return Status::InvalidArgument("--scrub-every is for the embedded engine: with {} {}", named,
+                                   tree != nullptr ? "there is no checksum of each block" : "scrub the other server");
   return {};
 }
 
 }  // namespace
 
 Status CheckServeOptions(const ServeOptions& options) {
+  FB_TRY(CheckBackend(options));
   FB_TRY(RulesOf(options).Check());
   FB_TRY(RulesOf(options).CheckControl(options.listen));
   FB_ASSIGN(const std::string data, DataListenAddress(options));
@@ -181,8 +189,9 @@ struct Server::Parts {
 
   std::unique_ptr<base::Arena> arena;
   std::vector<std::unique_ptr<rt::ReactorThread>> reactors;
-  std::unique_ptr<engine::StoreDirectory> store;  // null with another backend
-  std::unique_ptr<backend::DirectoryStore> tree;  // null without
+  std::unique_ptr<engine::StoreDirectory> store;  // null where a directory of files is served
+  std::unique_ptr<backend::DirectoryStore> tree;  // else null
+  std::unique_ptr<client::RemoteStore> remote;    // of a relay, beside `store`
   std::unique_ptr<Backups> backups;
   std::unique_ptr<StoreDevices> devices;
   std::unique_ptr<Scrubs> scrubs;
@@ -204,13 +213,21 @@ struct Server::Parts {
   std::unique_ptr<native::Server> data;
   std::unique_ptr<control::ControlServer> control;
 
+  /// What clients see.
   store::ObjectStore& objects() const {
+    if (tree != nullptr) return *tree;
+    if (remote != nullptr) return *remote;
+    return store->engine();
+  }
+  /// Where the server's own records are.
+  store::ObjectStore& own() const {
     if (tree != nullptr) return *tree;
     return store->engine();
   }
   Status OpenStore();
   Status OpenEngine();
   Status OpenTree();
+  Status OpenRemote();
   Status StartBackups();
   Status StartScrubs();
   Result<std::vector<native::ListenOn>> ChooseWays();
@@ -246,8 +263,8 @@ Status Server::Parts::StartReactors() {
 }
 
 Status Server::Parts::OpenStore() {
-  const bool is_tree = !options.backend.empty();
-  const std::string named = is_tree                     ? options.backend.substr(kDirectoryBackend.size())
+  const auto* const files = std::get_if<DirectoryBackend>(&options.backend);
+  const std::string named = files != nullptr            ? files->path
                             : options.directory.empty() ? kDefaultDirectory
                                                         : options.directory;
   std::error_code error;
@@ -255,7 +272,9 @@ Status Server::Parts::OpenStore() {
   if (error) return Status::FromErrno(error.value(), "find " + named);
   if (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
   FB_ASSIGN(arena, base::Arena::Create(options.memory_bytes));
-  return is_tree ? OpenTree() : OpenEngine();
+  if (files != nullptr) return OpenTree();
+  FB_TRY(OpenEngine());
+  return IsRelay(options) ? OpenRemote() : Status();
 }
 
 Status Server::Parts::OpenTree() {
@@ -271,13 +290,15 @@ Status Server::Parts::OpenEngine() {
   Result<std::unique_ptr<engine::StoreDirectory>> opened =
       engine::StoreDirectory::Open(directory, environment, {});
   if (!opened.ok() && opened.status().code() == Code::kNotFound) {
-    uint64_t size = base::RoundUp(options.size_bytes, base::kMiB);
+    uint64_t size = IsRelay(options) ? kRelaySize : base::RoundUp(options.size_bytes, base::kMiB);
     if (size == 0) {
       FB_ASSIGN(size, ChooseSize(directory));
     }
     opened = engine::StoreDirectory::Create(
         directory, {.size_bytes = size, .devices = options.devices, .mirrors = options.mirrors}, environment, {});
-    if (opened.ok())
+    if (opened.ok() && IsRelay(options))
+      log.Info("made {} for this relay's own records", directory);
+    else if (opened.ok())
       log.Info("made a store of {} in {}; it keeps {} of the data", base::FormatSize(size), directory,
                options.mirrors.empty() ? "one copy" : "two copies");
   }
@@ -285,8 +306,19 @@ Status Server::Parts::OpenEngine() {
   return {};
 }
 
+Status Server::Parts::OpenRemote() {
+  const std::string server = std::get<RemoteBackend>(options.backend).server;
+  options.upstream.server = server;
+  Result<std::unique_ptr<client::RemoteStore>> opened =
+      client::RemoteStore::Open(options.upstream, TenantId::kRoot, *arena);
+  if (!opened.ok()) return opened.status().WithContext("--backend remote:" + server);
+  remote = *std::move(opened);
+  log.Info("objects are those of the server at {}", server);
+  return {};
+}
+
 Status Server::Parts::StartBackups() {
-  if (store == nullptr) return {};
+  if (store == nullptr || remote != nullptr) return {};
   std::string target;
   if (!options.backup_directory.empty()) {
     std::error_code error;
@@ -304,7 +336,7 @@ Status Server::Parts::StartBackups() {
 }
 
 Status Server::Parts::StartScrubs() {
-  if (store == nullptr) return {};
+  if (store == nullptr || remote != nullptr) return {};
   FB_ASSIGN(scrubs, Scrubs::Open(store->engine(), clock, log, options.scrub));
   return {};
 }
@@ -312,7 +344,7 @@ Status Server::Parts::StartScrubs() {
 Status Server::Parts::StartTenants(const auth::Credentials& root) {
   sealer = std::make_unique<auth::Sealer>(root.secret, random);
   tenants = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
-      .store = objects(), .records = *records, .rates = rates, .clock = clock, .home = home()});
+      .store = own(), .records = *records, .rates = rates, .clock = clock, .home = home()});
   access_keys = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
       .records = *records, .sealer = *sealer, .clock = clock, .random = random, .home = home()});
   FB_TRY(rt::RunOn(home(), [this] { return tenants->Load(home()); }));
@@ -321,7 +353,7 @@ Status Server::Parts::StartTenants(const auth::Credentials& root) {
 
 Status Server::Parts::StartAuth() {
   FB_ASSIGN(const auth::Credentials root, RootCredentials(credentials_path(), random, log));
-  records = std::make_unique<store::SystemRecords>(objects());
+  records = std::make_unique<store::SystemRecords>(own());
   FB_TRY(rt::RunOn(home(), [this] { return records->Open(home()); }));
   FB_TRY(StartTenants(root));
   sessions = std::make_unique<auth::SessionTable>(trusted_clock, random);
@@ -472,6 +504,8 @@ void Server::Parts::Stop(base::Duration grace) {
   records.reset();
   backups.reset();
   devices.reset();
+  if (remote != nullptr) rt::RunOn(home(), [this] { return remote->Close(home()); });
+  remote.reset();
   store.reset();
   scrubs.reset();  // the store's threads answered to its ring
   tree.reset();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, or another
-// backend, reactors, the fabric with the data plane on it, sessions, and the control plane. Parts are started bottom up and
+// Server: everything that `forebay serve` runs, built and wired: the engine in a store directory, or another backend,
+// reactors, the fabric with the data plane on it, sessions, and the control plane. With a remote backend the objects are
+// another server's, and the store directory keeps but this server's own records. Parts are started bottom up and
 // stopped top down. Thread-safe: no; one thread starts and stops it.
 #pragma once
 
@@ -10,18 +11,21 @@
 #include <string>
 #include <vector>
 
+#include "app/backend_choice.h"
 #include "app/scrub_schedule.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "control/data_plane.h"
+#include "forebay/client.h"
 
 namespace forebay::app {
 
 struct ServeOptions {
-  std::string directory;             // of the embedded engine; empty: forebay-data
-  std::string backend;               // "directory:PATH"; empty: the embedded engine
+  BackendChoice backend{};   // where the objects are
+  ClientOptions upstream{};  // of a remote backend: how to reach it, but for the address
+  std::string directory;     // of the embedded engine, or a relay's own; empty: forebay-data
   std::string listen = "127.0.0.1:7400";
   std::string data_listen;           // of tcp; empty: the control port + 1, or any free one
   std::vector<std::string> fabrics;  // "NAME" or "NAME=ADDRESS" each; empty: what this machine has

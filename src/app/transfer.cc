@@ -206,6 +206,11 @@ class TouchedMemory {
   size_t size_bytes_;
 };
 
+/// A run of an object that is there; no offset: behind its end.
+struct Run {
+  std::optional<uint64_t> offset;
+};
+
 /// One object on its way to the server, from the start of an input.
 struct Sending {
   Client& client;
@@ -215,16 +220,18 @@ struct Sending {
   const std::string& key;
   uint64_t size_bytes;  // for the progress; 0: not known
   PutOptions options;   // with the operation id, once an attempt may have taken place
+  std::optional<struct Run> range{};  // instead of the whole object
+  uint64_t sent = 0;    // by the last attempt
   bool begun = false;   // the last attempt was: what fails before is tried again by the client itself
 
-  std::expected<PutResult, Error> Run() {
+  std::expected<PutResult, Error> Send() {
     std::vector<std::byte> piece(kPieceBytes);
+    sent = 0;
     const ssize_t got = ReadFully(fd, piece);
     if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
     const auto first = std::span(piece).first(static_cast<size_t>(got));
-    if (first.size() < piece.size())
-      return client.Put(bucket, key, first, options);  // all of it: one request
-    auto writer = client.OpenWriter(bucket, key, options);
+    if (first.size() < piece.size()) return SendWhole(first);
+    auto writer = OpenWriter();
     begun = writer.has_value();
     if (!begun) return std::unexpected(writer.error());
     auto stored = Stream(*writer, piece);
@@ -233,6 +240,20 @@ struct Sending {
   }
 
  private:
+  OverwriteOptions RangeOptions() const {
+    return {.if_match = options.if_match, .timeout = options.timeout, .operation = options.operation};
+  }
+  /// All of it at once.
+  std::expected<PutResult, Error> SendWhole(std::span<const std::byte> content) {
+    sent = content.size();
+    if (!range) return client.Put(bucket, key, content, options);
+    if (!range->offset) return client.Append(bucket, key, content, RangeOptions());
+    return client.Overwrite(bucket, key, *range->offset, content, RangeOptions());
+  }
+  std::expected<Writer, Error> OpenWriter() {
+    if (!range) return client.OpenWriter(bucket, key, options);
+    return client.OpenOverwriter(bucket, key, range->offset, RangeOptions());
+  }
   /// `piece` is full: the first one.
   std::expected<PutResult, Error> Stream(Writer& writer, std::span<std::byte> piece) {
     Progress progress(key, size_bytes);
@@ -241,6 +262,7 @@ struct Sending {
       if (auto written = writer.Write(piece.first(static_cast<size_t>(got))); !written)
         return std::unexpected(written.error());
       progress.Add(static_cast<uint64_t>(got));
+      sent += static_cast<uint64_t>(got);
     }
     if (got < 0) return std::unexpected(ErrnoError(errno, "read " + path));
     return writer.Commit();
@@ -255,22 +277,37 @@ std::string DigestOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::expected<TransferReport, Error> Upload(Client& client, const std::string& path,
-                                            const std::string& bucket, const std::string& key,
-                                            const PutOptions& options) {
+namespace {
+
+std::expected<TransferReport, Error> SendFile(Client& client, const std::string& path, const std::string& bucket,
+                                              const std::string& key, const PutOptions& options,
+                                              std::optional<Run> range) {
   uint64_t size_bytes = 0;
   const auto source = OpenSource(path, &size_bytes);
   if (!source) return std::unexpected(source.error());
   const auto start = std::chrono::steady_clock::now();
   const off_t begin = lseek(source->fd(), 0, SEEK_CUR);  // a redirected file may stand anywhere; -1 of a pipe
-  Sending sending{client, path, source->fd(), bucket, key, size_bytes, options};
+  Sending sending{client, path, source->fd(), bucket, key, size_bytes, options, range};
   for (int attempt = 1;; ++attempt) {
-    const auto stored = sending.Run();
-    if (stored) return TransferReport{stored->size, SecondsSince(start), stored->etag, stored->crc32c, {}};
+    const auto stored = sending.Send();
+    if (stored) return TransferReport{sending.sent, SecondsSince(start), stored->etag, stored->crc32c, {}};
     const bool again = sending.begun && stored.error().code == Code::kUnavailable &&
                        attempt < kUploadAttempts && begin >= 0 && lseek(source->fd(), begin, SEEK_SET) == begin;
     if (!again) return std::unexpected(stored.error());
   }
+}
+
+}  // namespace
+
+std::expected<TransferReport, Error> Upload(Client& client, const std::string& path, const std::string& bucket,
+                                            const std::string& key, const PutOptions& options) {
+  return SendFile(client, path, bucket, key, options, std::nullopt);
+}
+
+std::expected<TransferReport, Error> UploadRange(Client& client, const std::string& path, const std::string& bucket,
+                                                 const std::string& key, std::optional<uint64_t> offset,
+                                                 const PutOptions& options) {
+  return SendFile(client, path, bucket, key, options, Run{offset});
 }
 
 std::expected<TransferReport, Error> Download(Client& client, const std::string& bucket,
@@ -300,9 +337,19 @@ std::expected<TransferReport, Error> Download(Client& client, const std::string&
   return report;
 }
 
+namespace {
+std::expected<ObjectInfo, Error> DescriptionOf(Client& client, const std::string& bucket, const std::string& key,
+                                               uint64_t version) {
+  if (version == 0) return client.Stat(bucket, key);
+  auto found = client.StatVersion(bucket, key, version);
+  if (!found) return std::unexpected(std::move(found).error());
+  return std::move(found->object);
+}
+}  // namespace
+
 std::expected<TransferReport, Error> DownloadToMemory(Client& client, const std::string& bucket,
                                                       const std::string& key, GetOptions options) {
-  const auto object = client.Stat(bucket, key);
+  const auto object = DescriptionOf(client, bucket, key, options.version);
   if (!object) return std::unexpected(object.error());
   options.if_match = object->etag;
   const uint64_t size = std::min(options.length, object->size - std::min(options.offset, object->size));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 
 #include "forebay/client.h"
@@ -27,6 +28,12 @@ struct TransferReport {
 std::expected<TransferReport, Error> Upload(Client& client, const std::string& path,
                                             const std::string& bucket, const std::string& key,
                                             const PutOptions& options);
+
+/// Stores what `path` holds in a run of an object that is there, from `offset` on, or, without one, behind its end.
+/// Otherwise as Upload; of `options` the condition if-match, the timeout and the operation.
+std::expected<TransferReport, Error> UploadRange(Client& client, const std::string& path, const std::string& bucket,
+                                                 const std::string& key, std::optional<uint64_t> offset,
+                                                 const PutOptions& options);
 
 /// Writes [offset, offset + length) of the object to `path`; "-" is standard output. A regular file appears
 /// under its name only when it is complete, whatever ends the process before; anything else that exists (a

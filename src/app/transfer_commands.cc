@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -14,8 +15,10 @@
 #include "app/invocation.h"
 #include "app/json.h"
 #include "app/object_name.h"
+#include "app/parted_upload.h"
 #include "app/transfer.h"
 #include "base/bytes.h"
+#include "base/limits.h"
 
 namespace forebay::app {
 namespace {
@@ -28,6 +31,9 @@ struct PutArguments {
   std::string name;
   PutOptions options;
   std::vector<std::string> metadata;
+  std::optional<uint64_t> offset;
+  bool append = false;
+  uint32_t parts = 0;
   double timeout_seconds = kDefaultTimeoutSeconds;
 };
 
@@ -50,9 +56,10 @@ int RefuseTimeout() { return RefuseUsage("--timeout takes seconds: more than 0, 
 
 /// A client made in the command's time, of which `timeout` is left with what remains.
 std::expected<std::unique_ptr<Client>, Error> ConnectWithin(const Invocation& invocation,
-                                                            std::chrono::nanoseconds* timeout) {
+                                                            std::chrono::nanoseconds* timeout,
+                                                            unsigned connections = 1) {
   const auto start = std::chrono::steady_clock::now();
-  auto client = invocation.Connect(1, std::min<std::chrono::nanoseconds>(*timeout, std::chrono::seconds(60)));
+  auto client = invocation.Connect(connections, std::min<std::chrono::nanoseconds>(*timeout, std::chrono::seconds(60)));
   *timeout = std::max<std::chrono::nanoseconds>(*timeout - (std::chrono::steady_clock::now() - start),
                                                 std::chrono::milliseconds(1));
   return client;
@@ -106,17 +113,38 @@ bool ParseMetadata(const std::vector<std::string>& entries, PutOptions* options)
   return true;
 }
 
+/// What cannot be asked for together; empty when all is well.
+std::string_view Conflict(const PutArguments& arguments) {
+  const bool part = arguments.append || arguments.offset.has_value();
+  if (arguments.append && arguments.offset) return "--append and --offset are two places: give one";
+  if (part && arguments.options.if_absent) return "--if-absent: only an object that is there is overwritten or appended to";
+  if (part && !arguments.metadata.empty()) return "--metadata: an object keeps its own when it is overwritten or appended to";
+  if (part && arguments.parts != 0) return "--parts is for whole objects";
+  if (arguments.parts > base::kMaxParts) return "--parts takes 1 to 10000";
+  return {};
+}
+
+std::expected<TransferReport, Error> Store(Client& client, const PutArguments& arguments, const ObjectName& name) {
+  if (arguments.parts != 0)
+    return UploadInParts(client, arguments.source, name.bucket, name.key, arguments.parts, arguments.options);
+  if (arguments.append || arguments.offset)
+    return UploadRange(client, arguments.source, name.bucket, name.key, arguments.offset, arguments.options);
+  return Upload(client, arguments.source, name.bucket, name.key, arguments.options);
+}
+
 int RunPut(PutArguments arguments, const Invocation& invocation) {
   const auto name = ObjectName::Parse(arguments.name);
   if (!name.ok()) return RefuseUsage(name.status().message());
+  if (const std::string_view conflict = Conflict(arguments); !conflict.empty()) return RefuseUsage(conflict);
   if (!ParseMetadata(arguments.metadata, &arguments.options))
     return RefuseUsage("write --metadata NAME=VALUE");
   const auto timeout = TimeoutOf(arguments.timeout_seconds);
   if (!timeout) return RefuseTimeout();
   arguments.options.timeout = *timeout;
-  const auto client = ConnectWithin(invocation, &arguments.options.timeout);
+  const unsigned connections = std::clamp(arguments.parts, 1U, kPartsAtOnce);
+  const auto client = ConnectWithin(invocation, &arguments.options.timeout, connections);
   if (!client) return Fail(client.error());
-  const auto report = Upload(**client, arguments.source, name->bucket, name->key, arguments.options);
+  const auto report = Store(**client, arguments, *name);
   if (!report) return Fail(report.error());
   PrintReport("put", arguments.name, *report, (*client)->path(), invocation.json);
   return kDone;
@@ -147,7 +175,14 @@ int RunGet(GetArguments arguments, const Invocation& invocation) {
   return kDone;
 }
 
-int RunCat(const std::vector<std::string>& texts, const Invocation& invocation) {
+struct CatArguments {
+  std::vector<std::string> names;
+  uint64_t version = 0;
+};
+
+int RunCat(const CatArguments& arguments, const Invocation& invocation) {
+  const std::vector<std::string>& texts = arguments.names;
+  if (arguments.version != 0 && texts.size() != 1) return RefuseUsage("--version is of one object: name one");
   std::vector<ObjectName> names;
   for (const std::string& text : texts) {
     auto name = ObjectName::Parse(text);
@@ -158,6 +193,7 @@ int RunCat(const std::vector<std::string>& texts, const Invocation& invocation) 
   if (!client) return Fail(client.error());
   for (const ObjectName& name : names) {
     GetOptions options;
+    options.version = arguments.version;
     options.timeout = std::chrono::seconds(static_cast<int64_t>(kDefaultTimeoutSeconds));
     const auto report = Download(**client, name.bucket, name.key, "-", options);
     if (!report) return Fail(report.error());
@@ -176,6 +212,12 @@ void AddTransferCommands(CLI::App& root, Invocation& invocation) {
   put_command->add_option("--if-match", put->options.if_match, "Refuse unless the object has this ETag");
   put_command->add_option("--metadata", put->metadata, "NAME=VALUE, kept with the object; may be repeated")
       ->take_all();
+  put_command->add_option("--offset", put->offset,
+                          "Replace this object's bytes from here on, counted from 0; it grows when it ends before");
+  put_command->add_flag("--append", put->append, "Add to the end of this object");
+  put_command->add_option("--parts", put->parts,
+                          "Send the file in so many parts, several at a time; what is left of an upload that was\n"
+                          "interrupted: forebay upload ls");
   put_command->add_option("--timeout", put->timeout_seconds,
                           "Seconds until the command gives up (default 3600)");
   put_command->callback(
@@ -188,6 +230,7 @@ void AddTransferCommands(CLI::App& root, Invocation& invocation) {
   get_command->add_option("file", get->target, "The file; `-` is standard output");
   get_command->add_option("--range", get->range, "FIRST-LAST or FIRST-: these bytes only, counted from 0");
   get_command->add_option("--if-match", get->options.if_match, "Refuse unless the object has this ETag");
+  get_command->add_option("--version", get->options.version, "This version (default: the current one)");
   get_command->add_flag(
       "--to-memory", get->to_memory,
       "Write no file: offer memory as one region, have the server move the object into it, and print\n"
@@ -197,9 +240,10 @@ void AddTransferCommands(CLI::App& root, Invocation& invocation) {
   get_command->callback(
       [get, &invocation] { invocation.run = [get, &invocation] { return RunGet(*get, invocation); }; });
 
-  auto cat = std::make_shared<std::vector<std::string>>();
+  auto cat = std::make_shared<CatArguments>();
   CLI::App* cat_command = root.add_subcommand("cat", "Write objects to standard output, one after another");
-  cat_command->add_option("names", *cat, "BUCKET/KEY ...")->required();
+  cat_command->add_option("names", cat->names, "BUCKET/KEY ...")->required();
+  cat_command->add_option("--version", cat->version, "This version of the one object named");
   cat_command->callback(
       [cat, &invocation] { invocation.run = [cat, &invocation] { return RunCat(*cat, invocation); }; });
 }

@@ -289,7 +289,8 @@ class ListTest(CommandTest):
     def test_json(self):
         rows = self.forebay("ls", "box", "--json").json_lines
         self.assertEqual([row.get("key") or row.get("prefix") for row in rows], ["a", "dir.txt", "dir/", "e"])
-        self.assertEqual(set(rows[0]), {"key", "size_bytes", "version", "etag", "crc32c", "modified", "metadata"})
+        self.assertEqual(set(rows[0]), {"key", "size_bytes", "version", "etag", "crc32c", "modified", "metadata",
+                                        "attributes"})
         self.assertEqual((rows[1]["size_bytes"], rows[1]["etag"]), (7, self.etag("dir.txt")))
 
     def test_nothing_there_is_no_error_a_missing_bucket_is(self):
@@ -383,7 +384,8 @@ class NamespaceTest(CommandTest):
     def test_stat(self):
         self.put("a", b"123456789", "--metadata", "k=v")
         row = self.forebay("stat", "box/a", "--json").json
-        self.assertEqual(set(row), {"key", "size_bytes", "version", "etag", "crc32c", "modified", "metadata"})
+        self.assertEqual(set(row), {"key", "size_bytes", "version", "etag", "crc32c", "modified", "metadata",
+                                        "attributes"})
         self.assertEqual((row["key"], row["size_bytes"], row["metadata"]), ("a", 9, {"k": "v"}))
         self.assertEqual(row["crc32c"], "e3069283", "the check value of CRC-32C")
         self.assertRegex(row["modified"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z")

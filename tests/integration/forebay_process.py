@@ -127,7 +127,8 @@ class Server:
         self.store = pathlib.Path(store)
         self.environment = environment
         self.log = pathlib.Path(log)
-        self.command = [Settings.program, "serve", str(store), "--listen", listen, "--size", size]
+        self.command = [Settings.program, "serve", str(store), "--listen", listen]
+        self.command += ["--size", size] if size else []
         self.command += ["--memory", memory, *options]
         self.child = child
         self.process = None
