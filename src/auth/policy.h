@@ -65,6 +65,7 @@ inline constexpr PolicyRow kPolicy[] = {
     {"/forebay.control.v1.Namespace/DeleteVersion", Right::kDelete, Scope::kKey},
     {"/forebay.control.v1.Namespace/List", Right::kList, Scope::kPrefix},
     {"/forebay.control.v1.Namespace/ListVersions", Right::kList, Scope::kPrefix},
+    {"/forebay.control.v1.Namespace/Pin", Right::kPut, Scope::kKey},
     {"/forebay.control.v1.Namespace/Rename", Right::kDelete, Scope::kKey},
     {"/forebay.control.v1.Namespace/RenamePrefix", Right::kDelete, Scope::kPrefix},
     {"/forebay.control.v1.Namespace/SetAttributes", Right::kPut, Scope::kKey},

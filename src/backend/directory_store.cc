@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/directory_payload.h"
+#include "store/cache_class.h"
 #include "store/checks.h"
 #include "store/conditions.h"
 #include "store/operations.h"
@@ -209,6 +210,21 @@ rt::Task<Status> DirectoryStore::DeleteVersion(const Context& context, std::stri
   if (version == 0) co_return NoSuchVersion(bucket, key, version);
   const Operation operation = DeleteVersionOperation(context, bucket, key, version, operation_time_ms());
   co_return co_await rt::Offload(context.reactor, pool_, [&] { return tree_->Delete(operation, bucket, key, {}, version); });
+}
+
+// Every bucket is durable, so there is nothing to keep.
+rt::Task<Status> DirectoryStore::Pin(const Context& context, std::string bucket, std::string key,
+                                     std::chrono::milliseconds time) {
+  FB_CO_TRY(CheckDeadline(context, "pin"));
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_TRY(CheckPinTime(time));
+  co_return co_await Unpin(context, std::move(bucket), std::move(key));
+}
+
+rt::Task<Status> DirectoryStore::Unpin(const Context& context, std::string bucket, std::string key) {
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_ASSIGN(const BucketInfo info, co_await GetBucket(context, std::move(bucket)));
+  co_return CheckCanPin(info);
 }
 
 rt::Task<Result<UploadInfo>> DirectoryStore::CreateUpload(const Context& context, std::string bucket, std::string key,

@@ -6,6 +6,7 @@
 
 #include "client/object_requests.h"
 #include "client/remote_objects.h"
+#include "store/cache_class.h"
 #include "store/checks.h"
 #include "store/conditions.h"
 #include "store/tenancy.h"
@@ -247,6 +248,22 @@ rt::Task<Status> RemoteStore::DeleteVersion(const store::Context& context, std::
   FB_CO_TRY(base::CheckKey(key));
   co_return co_await Change(context, "delete of a version", [&](base::Duration left) {
     return link_->control().DeleteVersion(bucket, key, version, context.operation, left);
+  });
+}
+
+rt::Task<Status> RemoteStore::Pin(const store::Context& context, std::string bucket, std::string key,
+                                  std::chrono::milliseconds time) {
+  FB_CO_TRY(base::CheckKey(key));
+  FB_CO_TRY(store::CheckPinTime(time));  // over the wire no time ends a pin
+  co_return co_await Change(context, "pin", [&](base::Duration left) {
+    return link_->control().Pin(bucket, key, time, left);
+  });
+}
+
+rt::Task<Status> RemoteStore::Unpin(const store::Context& context, std::string bucket, std::string key) {
+  FB_CO_TRY(base::CheckKey(key));
+  co_return co_await Change(context, "unpin", [&](base::Duration left) {
+    return link_->control().Pin(bucket, key, std::chrono::milliseconds(0), left);
   });
 }
 

@@ -71,6 +71,9 @@ class RemoteStore final : public store::ObjectStore {
                                                    uint64_t version) override;
   rt::Task<Result<store::VersionPage>> ListVersions(const store::Context& context, std::string bucket,
                                                     store::VersionListOptions options) override;
+  rt::Task<Status> Pin(const store::Context& context, std::string bucket, std::string key,
+                       std::chrono::milliseconds time) override;
+  rt::Task<Status> Unpin(const store::Context& context, std::string bucket, std::string key) override;
   rt::Task<Status> DeleteVersion(const store::Context& context, std::string bucket, std::string key,
                                  uint64_t version) override;
   rt::Task<Result<store::UploadInfo>> CreateUpload(const store::Context& context, std::string bucket, std::string key,

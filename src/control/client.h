@@ -143,6 +143,9 @@ class ControlClient {
                                          base::Duration timeout = {});
   Status DeleteVersion(const std::string& bucket, const std::string& key, uint64_t version,
                        const OperationId& operation, base::Duration timeout = {});
+  /// For `time` from now on; 0 ends the pin.
+  Status Pin(const std::string& bucket, const std::string& key, std::chrono::milliseconds time,
+             base::Duration timeout = {});
 
   Result<store::UploadInfo> CreateUpload(const std::string& bucket, const std::string& key,
                                          const store::UserMetadata& metadata, const OperationId& operation,

@@ -157,6 +157,16 @@ Result<store::VersionInfo> ControlClient::StatVersion(const std::string& bucket,
   return FromMessage(std::move(*response.mutable_version()));
 }
 
+Status ControlClient::Pin(const std::string& bucket, const std::string& key, std::chrono::milliseconds time,
+                          base::Duration timeout) {
+  pb::PinRequest request;
+  request.set_bucket(bucket);
+  request.set_key(key);
+  request.set_time_ms(static_cast<uint64_t>(std::max<int64_t>(time.count(), 0)));
+  pb::PinResponse response;
+  return impl_->Call("Namespace/Pin", impl_->objects, &pb::Namespace::Stub::Pin, request, &response, timeout);
+}
+
 Status ControlClient::DeleteVersion(const std::string& bucket, const std::string& key, uint64_t version,
                                     const OperationId& operation, base::Duration timeout) {
   pb::DeleteVersionRequest request;

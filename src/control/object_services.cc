@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/object_services.h"
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -20,6 +22,7 @@ void ObjectServices::AddTo(MethodTable* table) {
   add("/forebay.control.v1.Namespace/ListVersions", &ObjectServices::ListVersions);
   add("/forebay.control.v1.Namespace/StatVersion", &ObjectServices::StatVersion);
   add("/forebay.control.v1.Namespace/DeleteVersion", &ObjectServices::DeleteVersion);
+  add("/forebay.control.v1.Namespace/Pin", &ObjectServices::Pin);
 }
 
 rt::Task<Status> ObjectServices::UpdateBucket(const Caller&, store::Context& context,
@@ -72,6 +75,14 @@ rt::Task<Status> ObjectServices::StatVersion(const Caller&, store::Context& cont
                co_await store_.StatVersion(context, request.bucket(), request.key(), request.version()));
   ToMessage(std::move(version), response.mutable_version());
   co_return Status();
+}
+
+rt::Task<Status> ObjectServices::Pin(const Caller&, store::Context& context, const pb::PinRequest& request,
+                                     pb::PinResponse&) {
+  if (request.time_ms() == 0) co_return co_await store_.Unpin(context, request.bucket(), request.key());
+  // What does not fit is too long all the more.
+  const auto time = std::chrono::milliseconds(std::min<uint64_t>(request.time_ms(), INT64_MAX));
+  co_return co_await store_.Pin(context, request.bucket(), request.key(), time);
 }
 
 rt::Task<Status> ObjectServices::DeleteVersion(const Caller&, store::Context& context,

@@ -32,6 +32,8 @@ class ObjectServices {
                                pb::StatVersionResponse& response);
   rt::Task<Status> DeleteVersion(const Caller& caller, store::Context& context,
                                  const pb::DeleteVersionRequest& request, pb::DeleteVersionResponse& response);
+  rt::Task<Status> Pin(const Caller& caller, store::Context& context, const pb::PinRequest& request,
+                       pb::PinResponse& response);
 
   store::ObjectStore& store_;
 };

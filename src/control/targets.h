@@ -78,6 +78,7 @@ inline auth::Target TargetOf(const SetAttributesRequest& request) { return {requ
 inline auth::Target TargetOf(const ListVersionsRequest& request) { return {request.bucket(), request.prefix()}; }
 inline auth::Target TargetOf(const StatVersionRequest& request) { return {request.bucket(), request.key()}; }
 inline auth::Target TargetOf(const DeleteVersionRequest& request) { return {request.bucket(), request.key()}; }
+inline auth::Target TargetOf(const PinRequest& request) { return {request.bucket(), request.key()}; }
 
 inline auth::Target TargetOf(const CreateUploadRequest& request) { return {request.bucket(), request.key()}; }
 inline auth::Target TargetOf(const CopyPartRequest& request) { return {request.bucket(), request.key()}; }
