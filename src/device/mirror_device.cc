@@ -64,6 +64,10 @@ class MirrorDevice::Writing {
 rt::Task<Status> MirrorDevice::Format(rt::Reactor& reactor, std::array<Device*, kMirrorSides> sides,
                                       MirrorIdentity identity) {
   for (uint32_t side = 0; side < kMirrorSides; ++side) {
+    // What an earlier life left in the other slot is not of this one.
+    const AlignedBytes zeros(kUnit);
+    const ByteView view = zeros.view();
+    FB_CO_TRY(co_await sides[side]->Write(reactor, kMirrorSlots[0], {&view, 1}));
     FB_CO_TRY(co_await WriteMirrorRecord(reactor, *sides[side], RecordOf(identity, side, 1, 0b11)));
     FB_CO_TRY(co_await sides[side]->Flush(reactor));
   }
@@ -86,8 +90,8 @@ void MirrorDevice::Rename() {
   name_.store(&names_.back(), std::memory_order_release);
 }
 
-Status MirrorDevice::Agree(const std::array<std::optional<MirrorRecord>, kMirrorSides>& records,
-                           const std::array<std::string, kMirrorSides>& names, MirrorRecord* newest) {
+Status MirrorDevice::Agree(std::array<std::optional<MirrorRecord>, kMirrorSides>& records,
+                           const std::array<std::string, kMirrorSides>& names, uint64_t kept, MirrorRecord* newest) {
   const MirrorRecord* best = nullptr;
   for (uint32_t side = 0; side < kMirrorSides; ++side) {
     if (!records[side]) continue;
@@ -99,13 +103,18 @@ Status MirrorDevice::Agree(const std::array<std::optional<MirrorRecord>, kMirror
   if (best == nullptr)
     return Status::DataLoss("neither {} nor {} says that it is a side of a mirror, or both are damaged", names[0],
                             names[1]);
-  for (const std::optional<MirrorRecord>& record : records)
-    if (record && (record->current & best->current) == 0)
-      return Status::FailedPrecondition(
+  *newest = *best;
+  for (std::optional<MirrorRecord>& record : records) {
+    if (!record || (record->current & newest->current) != 0) continue;
+    if (newest->generation == kept && record->generation < kept) {
+      record.reset();  // a side that was left behind: what it says was overtaken
+      continue;
+    }
+    return Status::FailedPrecondition(
           "{} and {} were written without each other: take the one away whose changes are to go (the other says what it "
           "has), start without it, and replace it then",
           names[0], names[1]);
-  *newest = *best;
+  }
   return {};
 }
 
@@ -114,28 +123,42 @@ rt::Task<Result<std::unique_ptr<MirrorDevice>>> MirrorDevice::Open(rt::Reactor& 
                                                                    MirrorIdentity identity, MirrorMemory memory,
                                                                    base::Log& log) {
   std::array<std::optional<MirrorRecord>, kMirrorSides> records;
+  std::array<std::string, kMirrorSides> reasons;
   uint64_t size = UINT64_MAX;
   for (uint32_t side = 0; side < kMirrorSides; ++side) {
+    reasons[side] = "it is not there";
     if (sides[side] == nullptr) continue;
-    FB_CO_ASSIGN(records[side], co_await ReadMirrorRecord(reactor, *sides[side]));
-    // A side that is blank, or came from elsewhere, has nothing.
-    if (records[side] && (records[side]->store != identity.store || records[side]->device != identity.device))
-      records[side].reset();
-    size = std::min(size, sides[side]->size_bytes());
+    Result<std::optional<MirrorRecord>> record =
+        co_await ReadMirrorRecord(reactor, *sides[side], identity.store, identity.device);
+    if (record.ok()) {
+      records[side] = *record;
+      if (records[side]) size = std::min(size, sides[side]->size_bytes());
+      continue;
+    }
+    reasons[side] = record.error().message();
+    sides[side].reset();
+  }
+  for (uint32_t side = 0; side < kMirrorSides; ++side) {
+    if (sides[side] == nullptr || records[side] || sides[side]->size_bytes() >= size || size == UINT64_MAX) continue;
+    reasons[side] = fmt::format("it has {} bytes, and {} are needed", sides[side]->size_bytes(), size);
+    sides[side].reset();
   }
   MirrorRecord newest;
-  FB_CO_TRY(Agree(records, names, &newest));
+  FB_CO_TRY(Agree(records, names, memory.generation, &newest));
   auto mirror = std::unique_ptr<MirrorDevice>(
       new MirrorDevice(std::move(sides), names, identity, std::move(memory.keep), log));
   mirror->size_bytes_ = size;
   {
     base::MutexLock lock(mirror->mutex_);
     mirror->generation_ = newest.generation;
-    mirror->recorded_mask_ = newest.current;
+    // Each current side says so itself: it may be alone one day.
+    const bool told = std::ranges::all_of(
+        records, [&](const auto& record) { return record && record->generation == newest.generation; });
+    mirror->recorded_mask_ = told ? newest.current : 0;
     for (uint32_t side = 0; side < kMirrorSides; ++side) {
       Side& one = mirror->sides_[side];
       if (one.device == nullptr)
-        one.shown.reason = "it is not there";
+        one.shown.reason = reasons[side];
       else
         one.shown.state = records[side] && (newest.current >> side & 1) != 0 ? SideState::kCurrent : SideState::kRebuilding;
     }
@@ -144,8 +167,8 @@ rt::Task<Result<std::unique_ptr<MirrorDevice>>> MirrorDevice::Open(rt::Reactor& 
                                     mirror->name());
     for (const Side& one : mirror->sides_) {
       if (one.shown.state == SideState::kLost)
-        log.Error("{} is not there: its mirror has one side left; replace it with: forebay device replace",
-                  one.shown.name);
+        log.Error("{} is not used ({}): its mirror has one side left; replace it with: forebay device replace",
+                  one.shown.name, one.shown.reason);
       if (one.shown.state == SideState::kRebuilding)
         log.Warning("{} lacks what was written without it: it is brought up to date in the background",
                     one.shown.name);
@@ -186,17 +209,20 @@ Result<std::shared_ptr<Device>> MirrorDevice::SideAt(uint32_t copy) const {
   return Status::Unavailable("copy {} of {} is not there", copy, name());
 }
 
-void MirrorDevice::Lose(const Used& used, const Status& why) {
+bool MirrorDevice::Lose(const Used& used, const Status& why) {
   std::shared_ptr<Device> closed;  // after the lock, or later, by the last operation that uses it
   base::MutexLock lock(mutex_);
   Side& side = sides_[used.index];
   // It may have been replaced meanwhile.
-  if (side.device != used.device || side.shown.state == SideState::kLost) return;
+  if (side.device != used.device || side.shown.state == SideState::kLost) return true;
+  // Another operation may have lost the other side at the same moment: one stays, whatever it is worth.
+  if (CurrentMask() == 1U << used.index) return false;
   closed = std::move(side.device);
   side.shown.state = SideState::kLost;
   side.shown.reason = why.message();
   log_.Error("{} is used no more, its mirror goes on with one side ({}): replace it with: forebay device replace",
              side.shown.name, why.message());
+  return true;
 }
 
 void MirrorDevice::CountFailedRead(const Used& used, const Status& why) {
@@ -217,7 +243,7 @@ Status MirrorDevice::Settle(std::span<const Used> used, std::span<const Status> 
   // When all fail none is known to have more than the others: the caller stops writing.
   if (!done) return failure;
   for (size_t i = 0; i < used.size(); ++i)
-    if (!results[i].ok()) Lose(used[i], results[i]);
+    if (!results[i].ok() && !Lose(used[i], results[i])) return results[i];
   return {};
 }
 
@@ -240,7 +266,7 @@ rt::Task<Status> MirrorDevice::Read(rt::Reactor& reactor, uint64_t offset, std::
     }
     for (const auto& [side, why] : failed) {
       CountFailedRead(side, why);
-      if (why.code() == Code::kUnavailable) Lose(side, why);
+      if (why.code() == Code::kUnavailable) (void)Lose(side, why);
     }
     co_return Status();
   }
@@ -372,12 +398,25 @@ rt::Task<Status> MirrorDevice::Record(rt::Reactor& reactor) {
 // ---- resync ----
 
 rt::Task<Status> MirrorDevice::CopyUnits(rt::Reactor& reactor, Device& target, Range piece, MutableByteView memory) {
+  uint64_t unread = 0;
+  Status failure;
   for (uint64_t at = piece.begin; at < piece.end; at += kUnit) {
     const MutableByteView unit = memory.subspan(at - piece.begin, kUnit);
-    if (!(co_await Read(reactor, at, {&unit, 1})).ok()) continue;  // what the target has is the best there is
+    if (Status read = co_await Read(reactor, at, {&unit, 1}); !read.ok()) {
+      ++unread;  // what the target has is the best there is
+      failure = std::move(read);
+      continue;
+    }
     const ByteView content = unit;
     FB_CO_TRY(co_await target.Write(reactor, at, {&content, 1}));
   }
+  if (unread == 0) co_return Status();
+  log_.Error("{} units of {} from {} on cannot be read, and are not copied to {}: {}", unread, name(), piece.begin / kUnit,
+             target.name(), failure.message());
+  // Some bad sectors are one thing, a drive that does not answer another.
+  if (unread * kUnit == piece.end - piece.begin && unread > 1)
+    co_return Status::Unavailable("{}: none of {} bytes at {} can be read: {}", name(), piece.end - piece.begin,
+                                  piece.begin, failure.message());
   co_return Status();
 }
 
@@ -396,6 +435,7 @@ rt::Task<Result<bool>> MirrorDevice::CopyPiece(rt::Reactor& reactor, uint32_t ta
     status = co_await side->Write(reactor, piece.begin, {&content, 1});
   } else {
     status = co_await CopyUnits(reactor, *side, piece, memory);
+    if (status.code() == Code::kUnavailable) status = Status::Aborted("{}", status.message());
   }
   base::MutexLock lock(mutex_);
   copying_.reset();
@@ -441,9 +481,9 @@ rt::Task<Status> MirrorDevice::Resync(rt::Reactor& reactor, const ResyncOptions&
   Status status = co_await CopyAll(reactor, *target, options);
   // Everything that was copied, and what went to both sides meanwhile, is durable before it counts.
   if (status.ok()) status = co_await device->Flush(reactor);
-  if (status.code() == Code::kCancelled) co_return status;
+  if (status.code() == Code::kCancelled || status.code() == Code::kAborted) co_return status;
   if (!status.ok()) {
-    Lose({*target, device, false}, status);
+    (void)Lose({*target, device, false}, status);
     co_return status;
   }
   {

@@ -96,9 +96,9 @@ class MirrorDevice final : public Device {
   /// Puts `device` in the place of a side that is lost. FailedPrecondition when it is not lost, InvalidArgument when the
   /// device is too small.
   Status Replace(uint32_t side, std::unique_ptr<Device> device) FB_EXCLUDES(mutex_);
-  /// Copies to the side that is being rebuilt whatever it may lack; then it is current. What cannot be read stays as it
-  /// is there. Ok at once when no side needs it; Cancelled when it was stopped; otherwise the side is lost. One call at a
-  /// time.
+  /// Copies to the side that is being rebuilt whatever it may lack; then it is current. Units that cannot be read stay as
+  /// they are there. Ok at once when no side needs it; Cancelled when it was stopped, Aborted when the other side does not
+  /// answer: the side stays as it is; otherwise it is lost. One call at a time.
   rt::Task<Status> Resync(rt::Reactor& reactor, const ResyncOptions& options);
 
  private:
@@ -123,8 +123,9 @@ class MirrorDevice final : public Device {
   MirrorDevice(Sides sides, std::array<std::string, kMirrorSides> names, MirrorIdentity identity,
                std::function<Status(uint64_t)> keep_generation, base::Log& log);
 
-  static Status Agree(const std::array<std::optional<MirrorRecord>, kMirrorSides>& records,
-                      const std::array<std::string, kMirrorSides>& names, MirrorRecord* newest);
+  /// The record that counts; `kept` is the generation that is known from elsewhere. Takes records away that count no more.
+  static Status Agree(std::array<std::optional<MirrorRecord>, kMirrorSides>& records,
+                      const std::array<std::string, kMirrorSides>& names, uint64_t kept, MirrorRecord* newest);
   /// Those that get writes.
   std::vector<Used> Receiving() const FB_EXCLUDES(mutex_);
   /// For reads at `offset`: current ones, in the order to be asked.
@@ -135,7 +136,8 @@ class MirrorDevice final : public Device {
   /// The same of flushes: after one that failed on all sides each later one fails too. A kernel tells such a failure once
   /// only, and not to whom it concerns.
   Status SettleFlush(std::span<const Used> used, std::span<const Status> results) FB_EXCLUDES(mutex_);
-  void Lose(const Used& used, const Status& why) FB_EXCLUDES(mutex_);
+  /// False when it is the last one that is current: it stays.
+  bool Lose(const Used& used, const Status& why) FB_EXCLUDES(mutex_);
   void CountFailedRead(const Used& used, const Status& why) FB_EXCLUDES(mutex_);
   uint32_t CurrentMask() const FB_REQUIRES(mutex_);
   void Rename() FB_REQUIRES(mutex_);

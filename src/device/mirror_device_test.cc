@@ -276,7 +276,7 @@ TEST_F(MirrorTest, AReplacedSideGetsWhatIsThereAndWhatComes) {
   EXPECT_EQ(static_cast<char>(image[kAt + kUnit]), 'c');
   EXPECT_EQ(static_cast<char>(image[5 * base::kMiB]), 'b');
   EXPECT_EQ(static_cast<char>(image[6 * base::kMiB]), 'd') << "not said to be in use, but written since";
-  const std::optional<MirrorRecord> record = *reactor_->BlockOn(ReadMirrorRecord(*reactor_, fresh));
+  const std::optional<MirrorRecord> record = *reactor_->BlockOn(ReadMirrorRecord(*reactor_, fresh, Identity().store, Identity().device));
   ASSERT_TRUE(record);
   EXPECT_EQ(record->current, 0b11U);
   EXPECT_EQ(record->side, 1U);

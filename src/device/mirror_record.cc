@@ -47,14 +47,16 @@ std::optional<MirrorRecord> DecodeMirrorRecord(ByteView bytes) {
   return sane ? std::optional(record) : std::nullopt;
 }
 
-rt::Task<Result<std::optional<MirrorRecord>>> ReadMirrorRecord(rt::Reactor& reactor, Device& side) {
+rt::Task<Result<std::optional<MirrorRecord>>> ReadMirrorRecord(rt::Reactor& reactor, Device& side, Uuid store,
+                                                               uint32_t device) {
   std::optional<MirrorRecord> newest;
   for (const uint64_t offset : kMirrorSlots) {
     AlignedBytes block(kUnit);
     const MutableByteView bytes = block.writable();
     FB_CO_TRY(co_await side.Read(reactor, offset, {&bytes, 1}));
     const std::optional<MirrorRecord> record = DecodeMirrorRecord(block.view());
-    if (record && (!newest || record->generation > newest->generation)) newest = record;
+    if (!record || record->store != store || record->device != device) continue;  // of a life before this one
+    if (!newest || record->generation > newest->generation) newest = record;
   }
   co_return newest;
 }

@@ -36,8 +36,9 @@ std::string EncodeMirrorRecord(const MirrorRecord& record);
 /// Nothing when the slot is damaged, empty, or says what cannot be.
 std::optional<MirrorRecord> DecodeMirrorRecord(ByteView bytes);
 
-/// The newest record of a side: none when no slot has one. The device's own errors.
-rt::Task<Result<std::optional<MirrorRecord>>> ReadMirrorRecord(rt::Reactor& reactor, Device& side);
+/// The newest record on a side of that mirror: none when no slot has one. The device's own errors.
+rt::Task<Result<std::optional<MirrorRecord>>> ReadMirrorRecord(rt::Reactor& reactor, Device& side, Uuid store,
+                                                               uint32_t device);
 /// Writes one slot. Not durable before a flush.
 rt::Task<Status> WriteMirrorRecord(rt::Reactor& reactor, Device& side, MirrorRecord record);
 

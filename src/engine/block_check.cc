@@ -40,14 +40,17 @@ rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockR
   const MutableByteView view = memory.first(run.device_bytes());
   std::vector<bool> suspect(run.checksums.size(), false);
   bool was_read = true;
+  bool any = false;
   for (uint32_t copy = 0; copy < copies; ++copy) {
     if (!devices.IsCurrent(run.device, copy)) continue;
     const Status read = co_await devices.ReadCopy(reactor, run.device, copy, run.offset, {&view, 1});
     if (read.code() == Code::kUnavailable && copies != 1) continue;  // it was lost just now
+    any = true;
     was_read &= read.ok();
     for (size_t block = 0; block < run.checksums.size(); ++block)
       if (!read.ok() || !Matches(run, block, memory)) suspect[block] = true;
   }
+  if (!any) suspect.assign(suspect.size(), true);
   RunCheck check;
   for (size_t block = 0; block < run.checksums.size(); ++block) {
     if (!suspect[block]) continue;

@@ -14,6 +14,7 @@ rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32
   BlockCopies found;
   std::vector<uint32_t> wrong;
   device::AlignedBytes spare(copies == 1 ? 0 : memory.size());
+  uint32_t absent = 0;
   for (uint32_t copy = 0; copy < copies; ++copy) {
     const MutableByteView target = found.right ? spare.writable() : memory;
     Status read = co_await devices.ReadCopy(reactor, device, copy, offset, {&target, 1});
@@ -21,11 +22,16 @@ rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32
       found.right = true;
       continue;
     }
-    if (read.code() == Code::kUnavailable && copies != 1) continue;  // it is not there
+    if (read.code() == Code::kUnavailable && copies != 1) {  // it is not there
+      ++absent;
+      found.failure = std::move(read);
+      continue;
+    }
     if (!read.ok()) found.failure = std::move(read);
     wrong.push_back(copy);
   }
   found.wrong = static_cast<uint32_t>(wrong.size());
+  found.none_there = absent == copies;
   if (!found.right || wrong.empty()) co_return found;
   const ByteView content = memory;
   for (const uint32_t copy : wrong) {

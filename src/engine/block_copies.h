@@ -21,6 +21,7 @@ struct BlockCopies {
   uint32_t wrong = 0;     // copies that are not right, or could not be read
   uint32_t repaired = 0;  // of these, what was written again
   Status failure{};       // of the last copy that could not be read or repaired
+  bool none_there = false;  // every side is lost; `failure` says so
 };
 
 /// Whether bytes of the device, as many as `memory` has, are the block's.

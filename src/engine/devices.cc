@@ -50,6 +50,11 @@ Departure Devices::departure(uint32_t id) const {
   return found == departures_.end() ? Departure() : found->second;
 }
 
+void Devices::FailDeparture(uint32_t id, const Status& failure) {
+  base::MutexLock lock(mutex_);
+  if (departures_[id].leaving) departures_[id].failure = failure;
+}
+
 void Devices::SetDeparture(uint32_t id, Departure departure) {
   base::MutexLock lock(mutex_);
   departures_[id] = std::move(departure);

@@ -43,6 +43,8 @@ class Devices {
   uint32_t FirstBut(uint32_t id) const;
   Departure departure(uint32_t id) const FB_EXCLUDES(mutex_);
   void SetDeparture(uint32_t id, Departure departure) FB_EXCLUDES(mutex_);
+  /// Why a device that leaves cannot be emptied; nothing when it stays by now.
+  void FailDeparture(uint32_t id, const Status& failure) FB_EXCLUDES(mutex_);
   device::Device& at(uint32_t id) const { return *slots_[id]->device; }
   /// The same device when it is a mirror; else null.
   device::MirrorDevice* mirror(uint32_t id) const { return slots_[id]->mirror; }

@@ -274,7 +274,8 @@ TEST_F(DevicesTest, ADeviceIsEmptiedAndTakenOutTheFirstToo) {
 
 TEST_F(DevicesTest, AReaderThatWasInStaysAndHoldsTheDevice) {
   Put("object", 2 * base::kMiB);
-  const uint32_t device = twins_.LastExtent().device;
+  const ExtentRecord before = twins_.LastExtent();
+  const uint32_t device = before.device;
   auto reader = *twins_.Open("object");
   ASSERT_TRUE(twins_.engine().SetLeaving(device, true).ok());
   Drain([&] {
@@ -283,7 +284,7 @@ TEST_F(DevicesTest, AReaderThatWasInStaysAndHoldsTheDevice) {
     EXPECT_GT(Used(device), 0U);
     EXPECT_EQ(*twins_.Read(*reader, 0, 1000), contents_["object"].substr(0, 1000));
     // What is opened from now on is read where it is now.
-    twins_.WriteDisk(0, twins_.ReadDisk(0, device::kUnit, device), device);
+    twins_.WriteDisk(before.first_unit * device::kUnit, Bytes(before.units() * device::kUnit), device);
     EXPECT_EQ(*twins_.Get("object"), contents_["object"]);
     reader.reset();
   });

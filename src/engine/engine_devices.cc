@@ -112,7 +112,7 @@ rt::Task<void> Engine::EmptyDevices(rt::Reactor& reactor, std::function<bool()> 
       core_->log.Info("{} is empty", core_->devices.at(id).name());
     else
       core_->log.Error("{} cannot be emptied: {}", core_->devices.at(id).name(), status.message());
-    if (!status.ok()) core_->devices.SetDeparture(id, {.leaving = true, .failure = status});
+    if (!status.ok()) core_->devices.FailDeparture(id, status);
   }
 }
 
@@ -138,6 +138,7 @@ rt::Task<Status> Engine::ForgetDevice(rt::Reactor& reactor, uint32_t id) {
   if (!devices.departure(id).leaving)
     co_return Status::FailedPrecondition("{} is in use: empty it before with: forebay device drain {}",
                                          devices.at(id).name(), devices.at(id).name());
+  core_->allocator.SetOpen(id, false);
   if (const uint64_t used = core_->allocator.devices()[id].used_bytes; used != 0)
     co_return Status::FailedPrecondition("{} is not empty yet, {} are left: see forebay df", devices.at(id).name(),
                                          base::FormatSize(used));

@@ -165,6 +165,10 @@ class Fetcher {
           unit);
       co_return Status();
     }
+    if (copies.none_there)
+      co_return Status(copies.failure.code(),
+                       fmt::format("object `{}/{}` at offset {}: {}", version_.bucket_name, state_.info.key,
+                                   part.object_offset, copies.failure.message()));
     if (copies.right) {
       core_.repaired_blocks.fetch_add(copies.repaired, std::memory_order_relaxed);
       core_.log.Warning("object `{}/{}` at offset {}: the block at unit {} of {} was wrong on one side: {}",

@@ -127,6 +127,7 @@ rt::Task<Result<bool>> Relocation::ReadExtent(const ExtentRecord& record, Mutabl
 
 rt::Task<Status> Relocation::MoveSome(const std::vector<Found>& found) {
   std::vector<Moved> moved;
+  Status full;
   for (const Found& one : found) {
     if (options_.stopped()) co_return Status::Cancelled("it was stopped");
     const auto units = static_cast<uint32_t>(one.record.units());
@@ -136,25 +137,29 @@ rt::Task<Status> Relocation::MoveSome(const std::vector<Found>& found) {
       ++unreadable_;
       continue;
     }
-    FB_CO_ASSIGN(const UnitRun to, core_.allocator.Reserve(units));
+    const Result<UnitRun> to_run = core_.allocator.Reserve(units);
+    full = to_run.status();
+    if (!full.ok()) break;
+    const UnitRun to = *to_run;
     auto reserved = std::make_shared<ReservedUnits>(core_.allocator);
     reserved->Add(to);
     if (to.units != units)
-      co_return Status::ResourceExhausted("the other devices have no {} in one piece: delete objects, or add a device",
-                                          base::FormatSize(units * device::kUnit));
+      full = Status::ResourceExhausted("the other devices have no {} in one piece: delete objects, or add a device",
+                                       base::FormatSize(units * device::kUnit));
+    if (!full.ok()) break;
     const ByteView content = memory.view();
     FB_CO_TRY(co_await core_.devices.Write(reactor_, to.device, to.offset_bytes(), {&content, 1}));
     moved.push_back({.extent = one.extent, .from = PlaceOf(one.record), .to = to, .units = std::move(reserved)});
     moved_bytes_ += memory.size();
   }
-  if (moved.empty()) co_return Status();
+  if (moved.empty()) co_return full;
   FB_CO_TRY(co_await core_.meta->Commit(reactor_, std::make_unique<RelocateTransaction>(core_, std::move(moved))));
   if (options_.bytes_per_second != UINT64_MAX) {
     const std::chrono::duration<double> pace(static_cast<double>(moved_bytes_) /
                                              static_cast<double>(options_.bytes_per_second));
     co_await reactor_.SleepUntil(begun_ + std::chrono::duration_cast<base::Duration>(pace));
   }
-  co_return Status();
+  co_return full;
 }
 
 rt::Task<Status> Relocation::Run() {

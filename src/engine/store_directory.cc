@@ -26,21 +26,6 @@ rt::Task<Status> WriteEmptySide(rt::Reactor& reactor, device::Device& side, devi
   co_return co_await WriteSuperblock(reactor, side, superblock);
 }
 
-/// A device that holds something is never taken over: its owner has to empty it.
-rt::Task<Status> CheckIsEmpty(rt::Reactor& reactor, device::Device& device, Uuid store) {
-  const Result<Superblock> superblock = co_await ReadSuperblock(reactor, device);
-  if (superblock.ok() && superblock->store == store)
-    co_return Status();  // of this very creation, interrupted
-  device::AlignedBytes head(kDataStart);
-  const MutableByteView view = head.writable();
-  FB_CO_TRY(co_await device.Read(reactor, 0, {&view, 1}));
-  if (std::ranges::all_of(head.view(), [](std::byte byte) { return byte == std::byte{0}; }))
-    co_return Status();
-  co_return Status::FailedPrecondition(
-      "{} is not empty{}; if it may be overwritten: dd if=/dev/zero of={} bs=1M count=1", device.name(),
-      superblock.ok() ? ": it belongs to a Forebay store" : "", device.name());
-}
-
 }  // namespace
 
 StoreDirectory::StoreDirectory(const std::string& directory, std::unique_ptr<StoreLock> lock, StoreConfig config,
@@ -62,15 +47,18 @@ using DeviceList = std::vector<std::unique_ptr<device::Device>>;
 
 /// Makes a file, or takes over an empty block device or file.
 Result<std::unique_ptr<device::Device>> MakeDevice(rt::Reactor& reactor, const std::string& path, uint64_t size_bytes,
-                                                   Uuid store) {
+                                                   Uuid store, uint32_t id) {
   std::error_code error;
   const bool create = !fs::is_block_file(path, error) && !fs::exists(path, error);
+  // A file there would be in memory, and gone with the machine's power.
+  if (create && fs::path(path).lexically_normal().string().starts_with("/dev/"))
+    return Status::NotFound("there is no block device {}", path);
   FB_ASSIGN(std::unique_ptr<device::FileDevice> device,
             device::FileDevice::Open(path, {.create = create, .size_bytes = create ? size_bytes : 0}));
   if (device->size_bytes() < kMinDeviceBytes)
     return Status::InvalidArgument("{} has {} bytes; a data device needs at least {}", path, device->size_bytes(),
                                    kMinDeviceBytes);
-  if (!create) FB_TRY(reactor.BlockOn(CheckIsEmpty(reactor, *device, store)));
+  if (!create) FB_TRY(reactor.BlockOn(CheckIsEmpty(reactor, *device, store, id)));
   return device;
 }
 
@@ -79,10 +67,10 @@ Result<std::unique_ptr<device::Device>> MakeDevice(rt::Reactor& reactor, const s
 Status FormatDevice(rt::Reactor& reactor, const StorePaths& paths, const StoreConfig& config, uint32_t id,
                     uint64_t size_bytes) {
   const DeviceConfig& device = config.devices[id];
-  FB_ASSIGN(const auto first, MakeDevice(reactor, paths.Device(device.path), size_bytes, config.store));
+  FB_ASSIGN(const auto first, MakeDevice(reactor, paths.Device(device.path), size_bytes, config.store, id));
   std::unique_ptr<device::Device> second;
   if (!device.mirror.empty()) {
-    FB_ASSIGN(second, MakeDevice(reactor, paths.Device(device.mirror), first->size_bytes(), config.store));
+    FB_ASSIGN(second, MakeDevice(reactor, paths.Device(device.mirror), first->size_bytes(), config.store, id));
     if (second->size_bytes() != first->size_bytes())
       return Status::InvalidArgument("{} has {} bytes and {} has {}: the sides of a mirror are equally large",
                                      first->name(), first->size_bytes(), second->name(), second->size_bytes());
@@ -333,12 +321,31 @@ Status StoreDirectory::CheckMayBeDevice(const std::string& path) const {
     known |= wanted == parent(paths_->Device(device.path));
     known |= !device.mirror.empty() && wanted == parent(paths_->Device(device.mirror));
   }
+  for (const DeviceConfig& device : config_.devices)
+    if (!device.removed && (IsPath(path, device.path) || IsPath(path, device.mirror)))
+      return Status::InvalidArgument("{} is a device of this store", path);
+  constexpr std::string_view kOurs[] = {"lock",    "meta",         "store.toml",  "store.toml.new", "store.toml.next", "store.toml.partial",
+                                        "mirrors", "mirrors.next", "credentials", "signing-keys",   "lost"};
+  const bool ours = wanted == fs::path(paths_->directory).lexically_normal() &&
+                    std::ranges::find(kOurs, fs::path(path).filename().string()) != std::end(kOurs);
+  if (ours) return Status::InvalidArgument("{} is the store's own: name another file", path);
   if (known) return {};
   return Status::PermissionDenied(
       "{} is in a directory in which this store has no device: name one in the directory of the store or of one of its "
       "devices",
       path);
 }
+
+namespace {
+
+/// Paths that store.toml cannot hold would keep the store from opening again.
+Status CheckCanBeWritten(const StoreConfig& config) {
+  const Result<StoreConfig> back = ParseStoreConfig(FormatStoreConfig(config), "store.toml");
+  if (back.ok() && *back == config && FormatStoreConfig(config).size() <= kMaxConfigBytes) return {};
+  return Status::InvalidArgument("a path of a device has characters that store.toml cannot hold, or all together are too long");
+}
+
+}  // namespace
 
 bool StoreDirectory::IsPath(const std::string& path, const std::string& named) const {
   return !named.empty() && (path == named || path == paths_->Device(named));
@@ -350,6 +357,20 @@ Result<uint32_t> StoreDirectory::FindDevice(const std::string& path) const {
     if (!device.removed && (IsPath(path, device.path) || IsPath(path, device.mirror))) return id;
   }
   return Status::NotFound("the store has no device {}: see forebay df", path);
+}
+
+Status StoreDirectory::WriteConfig(StoreConfig changed) {
+  if (!unknown_config_.ok()) return unknown_config_;
+  const Status written = ReplaceConfig(*paths_, changed);
+  if (written.ok()) {
+    config_ = std::move(changed);
+    return {};
+  }
+  // The new one may be there or not: what opens next decides, and nothing more is changed until then.
+  unknown_config_ = Status::FailedPrecondition(
+      "whether a change of devices is in {} is not known ({}): restart the server before the next", paths_->config(),
+      written.message());
+  return unknown_config_;
 }
 
 Status StoreDirectory::ReplaceSide(const std::string& lost, const std::string& replacement) {
@@ -364,17 +385,17 @@ Status StoreDirectory::ReplaceSide(const std::string& lost, const std::string& r
   if (mirror->sides()[side].state != device::SideState::kLost)
     return Status::FailedPrecondition("{} is in use: only a side that is lost is replaced", lost);
   const std::string path = paths_->Device(replacement);
-  FB_TRY(CheckMayBeDevice(path));
+  if (path != paths_->Device(lost)) FB_TRY(CheckMayBeDevice(path));
+  (side == 1 ? device.mirror : device.path) = replacement;
+  FB_TRY(CheckCanBeWritten(changed));
   FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-replace", .entries = 16}));
-  FB_ASSIGN(std::unique_ptr<device::Device> made, MakeDevice(*reactor, path, mirror->size_bytes(), config_.store));
+  FB_ASSIGN(std::unique_ptr<device::Device> made, MakeDevice(*reactor, path, mirror->size_bytes(), config_.store, id));
   if (made->size_bytes() < mirror->size_bytes())
     return Status::InvalidArgument("{} has {} bytes: a side of {} needs {}", path, made->size_bytes(), mirror->name(),
                                    mirror->size_bytes());
   // It says whose it is before store.toml names it.
   FB_TRY(reactor->BlockOn(WriteEmptySide(*reactor, *made, *mirror)));
-  (side == 1 ? device.mirror : device.path) = replacement;
-  FB_TRY(ReplaceConfig(*paths_, changed));
-  config_ = std::move(changed);
+  FB_TRY(WriteConfig(std::move(changed)));
   FB_TRY(mirror->Replace(side, std::move(made)));
   upkeep_.Wake();
   return {};
@@ -393,6 +414,7 @@ Status StoreDirectory::AddDevice(const std::string& path, const std::string& mir
   for (const std::string& one : {path, mirror})
     if (!one.empty()) FB_TRY(CheckMayBeDevice(paths_->Device(one)));
   changed.devices.push_back({.path = path, .mirror = mirror});
+  FB_TRY(CheckCanBeWritten(changed));
 
   FB_ASSIGN(const std::unique_ptr<rt::Reactor> reactor, rt::Reactor::Create({.name = "fb-add", .entries = 16}));
   if (size_bytes == 0) size_bytes = engine().SizeOfDevices();
@@ -400,9 +422,9 @@ Status StoreDirectory::AddDevice(const std::string& path, const std::string& mir
   FB_ASSIGN(std::unique_ptr<device::Device> device,
             OpenDevice(*reactor, *paths_, changed, id, running_.numbers, log_));
   FB_ASSIGN(const Superblock superblock, reactor->BlockOn(ReadSuperblock(*reactor, *device)));
-  FB_TRY(ReplaceConfig(*paths_, changed));
-  config_ = std::move(changed);
+  FB_TRY(WriteConfig(std::move(changed)));
   engine().AddDevice(std::move(device), superblock);
+  upkeep_.Wake();
   return {};
 }
 
@@ -421,8 +443,7 @@ Status StoreDirectory::RemoveDevice(const std::string& path) {
   FB_TRY(reactor->BlockOn(engine().ForgetDevice(*reactor, id)));
   StoreConfig changed = config_;
   changed.devices[id] = {.path = changed.devices[id].path, .removed = true};
-  FB_TRY(ReplaceConfig(*paths_, changed));
-  config_ = std::move(changed);
+  FB_TRY(WriteConfig(std::move(changed)));
   engine().MarkDeviceAbsent(id);
   return {};
 }

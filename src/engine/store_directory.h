@@ -120,6 +120,8 @@ class StoreDirectory {
   /// By one of its paths, as store.toml has it or the whole one.
   Result<uint32_t> FindDevice(const std::string& path) const FB_REQUIRES(config_mutex_);
   bool IsPath(const std::string& path, const std::string& named) const;
+  /// Puts it in the place of store.toml, and takes it over. After a failure nothing is changed until the store is opened again.
+  Status WriteConfig(StoreConfig changed) FB_REQUIRES(config_mutex_);
 
   static Result<Running> OpenEngine(const StorePaths& paths, const StoreConfig& config, bool create_metadata,
                                     const Environment& environment, const EngineOptions& options);
@@ -129,6 +131,7 @@ class StoreDirectory {
   const Running running_;
   mutable base::Mutex config_mutex_;  // held while store.toml is written: changes of devices take turns
   StoreConfig config_ FB_GUARDED_BY(config_mutex_);
+  Status unknown_config_ FB_GUARDED_BY(config_mutex_);  // why it is not known what store.toml says
   base::Log& log_;
   Upkeep upkeep_;
 };

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "device/absent_device.h"
+#include "device/aligned_bytes.h"
 #include "device/file_device.h"
 #include "device/mirror_device.h"
 #include "engine/superblock.h"
@@ -24,8 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// More than any store.toml has.
-constexpr size_t kMaxConfigBytes = base::kMiB;
 /// Of metadata that is opened with little memory.
 constexpr size_t kSmallCacheBytes = 8 * base::kMiB;
 constexpr size_t kSmallWriteBufferBytes = 16 * base::kMiB;
@@ -132,12 +132,28 @@ Status ReplaceConfig(const StorePaths& paths, const StoreConfig& config) {
   return Complete(paths, paths.next_config());
 }
 
+rt::Task<Status> CheckIsEmpty(rt::Reactor& reactor, device::Device& device, Uuid store, uint32_t id) {
+  const Result<Superblock> superblock = co_await ReadSuperblock(reactor, device);
+  if (superblock.ok() && superblock->store == store && superblock->device_id == id)
+    co_return Status();  // of the same attempt, interrupted; or that side of a mirror, back again
+  device::AlignedBytes head(kDataStart);
+  const MutableByteView view = head.writable();
+  FB_CO_TRY(co_await device.Read(reactor, 0, {&view, 1}));
+  if (std::ranges::all_of(head.view(), [](std::byte byte) { return byte == std::byte{0}; }))
+    co_return Status();
+  co_return Status::FailedPrecondition(
+      "{} is not empty{}; if it may be overwritten: dd if=/dev/zero of={} bs=1M count=1", device.name(),
+      superblock.ok() ? ": it belongs to a Forebay store" : "", device.name());
+}
+
 namespace {
 
-/// A side whose superblock is another device's is refused; one without a superblock is new, and holds nothing.
+/// A side that is another device's, or somebody's, is refused. One that is empty is new, and holds nothing.
 rt::Task<Status> CheckSide(rt::Reactor& reactor, device::Device& side, Uuid store, uint32_t id) {
   const Result<Superblock> superblock = co_await ReadSuperblock(reactor, side);
-  if (!superblock.ok()) co_return superblock.error().code() == Code::kNotFound ? Status() : superblock.error();
+  if (!superblock.ok() && superblock.error().code() == Code::kNotFound)
+    co_return co_await CheckIsEmpty(reactor, side, store, id);
+  if (!superblock.ok()) co_return superblock.error();
   if (superblock->store != store || superblock->device_id != id)
     co_return Status::FailedPrecondition("{} is device {} of store {}, not {} of {}", side.name(),
                                          superblock->device_id + 1, superblock->store.ToString(), id + 1,
@@ -157,6 +173,8 @@ Result<std::unique_ptr<device::Device>> OpenMirror(rt::Reactor& reactor, const S
   for (uint32_t side = 0; side < device::kMirrorSides; ++side) {
     Result<std::unique_ptr<device::FileDevice>> opened = device::FileDevice::Open(names[side], {});
     Status usable = opened.status();
+    if (usable.ok() && (*opened)->size_bytes() < kMinDeviceBytes)
+      usable = Status::Unavailable("{} has {} bytes: is the drive all right?", names[side], (*opened)->size_bytes());
     if (usable.ok()) usable = reactor.BlockOn(CheckSide(reactor, **opened, config.store, id));
     if (usable.ok())
       sides[side] = *std::move(opened);

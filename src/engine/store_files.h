@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -105,6 +106,11 @@ Result<std::vector<std::unique_ptr<device::Device>>> OpenDevices(rt::Reactor& re
                                                                  const StoreConfig& config,
                                                                  const std::shared_ptr<MirrorNumbers>& numbers,
                                                                  base::Log& log);
+/// More than any store.toml has.
+constexpr size_t kMaxConfigBytes = base::kMiB;
+/// Whether a device may be taken over as the store's device `id`: its first MiB is zero, or it is that already.
+/// FailedPrecondition: its owner has to empty it.
+rt::Task<Status> CheckIsEmpty(rt::Reactor& reactor, device::Device& device, Uuid store, uint32_t id);
 /// Puts another configuration in the place of the one that is there, durably; the lock is held.
 Status ReplaceConfig(const StorePaths& paths, const StoreConfig& config);
 

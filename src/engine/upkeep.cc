@@ -43,6 +43,12 @@ void Upkeep::RunOnce(rt::Reactor& reactor) {
   const Status resynced = reactor.BlockOn(engine_.Resync(reactor, stopped, kBytesPerSecond));
   if (!resynced.ok() && resynced.code() != Code::kCancelled)
     log_.Error("a side of a mirror could not be brought up to date: {}", resynced.message());
+  if (resynced.code() == Code::kAborted) {  // the other side did not answer: perhaps it does later
+    reactor.BlockOn([](rt::Reactor& here, const std::atomic<bool>& stopping) -> rt::Task<void> {
+      for (int i = 0; i < 100 && !stopping; ++i) co_await here.Sleep(std::chrono::milliseconds(100));
+    }(reactor, stopping_));
+    return;
+  }
   // A mirror with one side is more urgent.
   const auto interrupted = [this] { return stopping_.load() || engine_.NeedsResync(); };
   reactor.BlockOn(engine_.EmptyDevices(reactor, interrupted, kBytesPerSecond));

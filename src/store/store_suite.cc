@@ -114,6 +114,8 @@ void StoreSuite::SetUp() {
   const std::string_view file = testing::UnitTest::GetInstance()->current_test_info()->file();
   if (Refuses(Refusal::kVersioning) && file.ends_with("versions_suite.cc"))
     GTEST_SKIP() << "this backend refuses to keep versions, by name: RefusesByNameWhatItCannotDo";
+  if (file.ends_with("cache_suite.cc") && (Refuses(Refusal::kCacheClass) || Refuses(Refusal::kTenants)))
+    GTEST_SKIP() << "this backend has no cache buckets, or not the tenants that these tests need";
   fixture_ = GetParam().create();
   ASSERT_NE(fixture_, nullptr);
   const Context context = MakeContext();
