@@ -79,11 +79,6 @@ int RunFsck(const FsckArguments& arguments, const Invocation& invocation) {
   const engine::StoreDirectory::Environment environment{
       .arena = **arena, .clock = clock, .random = random, .log = *log};
   const engine::FsckOptions fsck{.verify_data = data, .max_errors = arguments.max_errors};
-  if (!arguments.repair) {
-    const auto report = engine::StoreDirectory::Check(arguments.directory, fsck, environment);
-    if (!report.ok()) return Fail(report.status().message());
-    if (report->clean()) return PrintReport(*report, arguments, invocation.json);
-  }
   const auto repaired = engine::StoreDirectory::Repair(
       arguments.directory, fsck, {.verify_data = data, .remove_damaged = arguments.remove_damaged}, arguments.repair,
       environment);

@@ -15,6 +15,7 @@
 #include "engine/loader.h"
 #include "engine/operation_rows.h"
 #include "engine/rows.h"
+#include "engine/scrub_row.h"
 #include "engine/superblock.h"
 #include "engine/tenant_accounts.h"
 #include "engine/upload_rows.h"
@@ -46,6 +47,7 @@ class Checker {
     FB_CO_TRY(CheckOperations());
     FB_CO_TRY(CheckTenants());
     FB_CO_TRY(CheckCaches());
+    FB_CO_TRY(CheckScrub());
     co_return std::move(report_);
   }
 
@@ -98,6 +100,7 @@ class Checker {
   Status CheckTenants();
   Status CheckOperations();
   bool IsCache(uint64_t bucket) const { return caches_.contains(bucket); }
+  Status CheckScrub();
 
   rt::Reactor& reactor_;
   Devices& devices_;
@@ -531,6 +534,12 @@ Status Checker::CheckCaches() {
     }
   }
   return pins->status();
+
+Status Checker::CheckScrub() {
+  FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kScrubKey));
+  if (!row) return {};
+  if (const Result<ScrubState> state = DecodeScrub(*row); !state.ok()) Error(state.error());
+  return {};
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ Status RepairPlanner::PlanScrub() {
 Status RepairPlanner::PlanCounters() {
   const Counters fresh;
   if (counters_ == counters_row_.value_or(fresh)) return {};
-  if (counters_row_) Act("the next numbers become extent {}, version {}, bucket {}", counters_.next_extent,
-                         counters_.next_version, counters_.next_bucket);
+  Act("the next numbers become extent {}, version {}, bucket {}", counters_.next_extent, counters_.next_version,
+      counters_.next_bucket);
   Put(RepairPlan::kReserve, Family::kSystem, kCountersKey, EncodeCounters(counters_));
   return {};
 }

@@ -275,6 +275,11 @@ TEST_F(RepairTest, AfterALostResultNothingOfItsTimeActs) {
   EXPECT_EQ(DecodeOperations(*twins_.media()->Get(Family::kSystem, key))->floor_ms, 1'800'000'000'000U);
 }
 
+TEST_F(RepairTest, ADamagedRowOfTheScrubIsMovedAside) {
+  Set(Family::kSystem, std::string(kScrubKey), "nonsense");
+  RepairAndCheck();
+}
+
 TEST_F(RepairTest, ASecondNullVersionIsKept) {
   const auto [key, value] = *twins_.media()->First(Family::kObjects, ObjectPrefix(1, "other"), {});
   const ObjectKey name = *DecodeObjectKey(key);

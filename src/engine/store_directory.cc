@@ -281,6 +281,7 @@ Result<StoreDirectory::Repaired> StoreDirectory::Repair(const std::string& direc
   Repaired repaired;
   FB_ASSIGN(repaired.before, store.Check(fsck));
   repaired.after = repaired.before;
+  if (!act && repaired.before.clean()) return repaired;
   repair.now_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(environment.clock.WallNow().time_since_epoch()).count());
   Result<RepairPlan> plan = store.reactor->BlockOn(PlanRepair(*store.reactor, *store.devices, *store.meta, repair));

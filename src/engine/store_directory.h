@@ -66,7 +66,7 @@ class StoreDirectory {
     std::string record;  // the file that has the plan, and each row that went; empty when nothing was done
     FsckReport after;    // as before, when nothing was done
   };
-  /// Checks a store that no server has open and plans its repair. With `act` it writes the plan to a file in the
+  /// Checks a store that no server has open and plans its repair, unless it is clean and not to be repaired. With `act` it writes the plan to a file in the
   /// store's directory `lost`, does it, and checks again. Errors as Check; after one while it acts, repair again.
   static Result<Repaired> Repair(const std::string& directory, const FsckOptions& fsck, RepairOptions repair, bool act,
                                  const Environment& environment);
