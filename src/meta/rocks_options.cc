@@ -72,6 +72,11 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksMetaOptions& options,
   table.cache_index_and_filter_blocks = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  // In pieces of 4 KiB: a table's whole index has hundreds of KiB, and when those of all tables are more than the cache
+  // holds, each read would bring one in.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
+  table.metadata_block_size = 4 * base::kKiB;
   table.format_version = 5;
   table.checksum = rocksdb::kCRC32c;  // which our own check of tables knows (rocks_table_check.h)
 
