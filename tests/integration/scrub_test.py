@@ -84,6 +84,7 @@ class ScrubTest(ForebayTest):
         self.assertEqual(after["phase"], "stopped")
         self.assertGreaterEqual(after["passed_bytes"], stopped["passed_bytes"])
         self.forebay(*self.at, "scrub", "start", "--rate", "1MiB")
+        wait_until(lambda: self.status()[0]["passed_bytes"] > after["passed_bytes"], "that it goes on, which is written down")
         server.kill()
         server.start()
         self.at[1] = server.control
