@@ -47,7 +47,7 @@ rt::Task<Status> DirectoryStore::Writer::Write(const store::Context& context, ba
   FB_CO_TRY(store::CheckDeadline(context, "write"));
   if (data.empty()) co_return Status();
   FB_CO_TRY(CheckWrite(data.size()));
-  const Status wrote = co_await rt::Offload(context.reactor, store_.pool_, [&] { return Append(data); });
+  Status wrote = co_await rt::Offload(context.reactor, store_.pool_, [&] { return Append(data); });
   if (!wrote.ok()) ended_ = true;  // what follows would not follow it
   co_return wrote;
 }

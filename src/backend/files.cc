@@ -92,7 +92,7 @@ Descriptor::~Descriptor() {
 }
 
 Status FileError(int error, std::string_view what) {
-  const Status status = Status::FromErrno(error, what);
+  Status status = Status::FromErrno(error, what);
   if (!store::IsResult(status.code())) return status;
   return Status(Code::kUnavailable, std::string(status.message()));
 }

@@ -173,7 +173,7 @@ Status OperationJournal::Append(const JournalEntry& entry) {
     if (size_bytes_ >= rewrite_at_) FB_TRY(Rewrite());
   }
   const std::string frame = Framed(entry);
-  const Status wrote = WriteAt(file_.get(), AsBytes(frame), size_bytes_, "write to the journal");
+  Status wrote = WriteAt(file_.get(), AsBytes(frame), size_bytes_, "write to the journal");
   if (!wrote.ok()) {
     if (::ftruncate(file_.get(), static_cast<off_t>(size_bytes_)) != 0)
       failed_ = Status::Unavailable("nothing can be changed any more, the operation journal has a torn entry: {}; free some "
@@ -240,7 +240,7 @@ Result<uint64_t> OperationJournal::Intend(const store::Operation& operation, Jou
     results_[{operation.id, operation.tenant}] = intent.result;
     intents_[intent.number] = intent;
   }
-  const Status durable = Sync();
+  Status durable = Sync();
   if (durable.ok()) return intent.number;
   Void(intent.number, operation);
   return durable;

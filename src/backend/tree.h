@@ -195,8 +195,8 @@ class Tree {
   using Move = std::function<int(const Place&)>;
   Result<bool> MoveInto(const BucketInUse& in, const std::string& key, const std::optional<FoundFile>& current, bool absent,
                         const Move& move);
-  /// Of a directory in which an effect is there already: a failure ends all changes.
-  Status SyncPlaced(int directory, std::string_view key);
+  /// Of the directory or file in which an effect is there already: a failure ends all changes.
+  Status SyncPlaced(int place, std::string_view key);
   Status TakeAway(const BucketInUse& in, const std::string& key, const Place& place);
   void Prune(const BucketInUse& in, std::string_view key);
   Result<store::ObjectInfo> Publish(const store::Operation& operation, const BucketInUse& in, const std::string& key,

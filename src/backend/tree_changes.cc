@@ -150,21 +150,21 @@ Status Tree::ChangeAttributes(const store::Operation& operation, const std::stri
   intent.inode = found->state.inode;
   intent.revision = revision;
   FB_ASSIGN(const uint64_t number, journal_->Intend(operation, std::move(intent), nullptr));
-  const Status saved = sidecar_->SaveRecord(found->file.get(), found->state,
-                                            {.revision = revision,
-                                             .version = info.version,
-                                             .size_bytes = info.size_bytes,
-                                             .file_modified_ns = found->state.modified_ns,
-                                             .modified_ns = info.modified.time_since_epoch().count(),
-                                             .crc32c = info.crc32c,
-                                             .etag = info.etag,
-                                             .metadata = info.metadata,
-                                             .attributes = info.attributes});
+  Status saved = sidecar_->SaveRecord(found->file.get(), found->state,
+                                      {.revision = revision,
+                                       .version = info.version,
+                                       .size_bytes = info.size_bytes,
+                                       .file_modified_ns = found->state.modified_ns,
+                                       .modified_ns = info.modified.time_since_epoch().count(),
+                                       .crc32c = info.crc32c,
+                                       .etag = info.etag,
+                                       .metadata = info.metadata,
+                                       .attributes = info.attributes});
   if (!saved.ok()) {
     journal_->Void(number, operation);
     return saved;
   }
-  FB_TRY(SyncFile(found->file.get(), "make the attributes of `" + key + "` durable"));
+  FB_TRY(SyncPlaced(found->file.get(), key));
   journal_->Done(number);
   return {};
 }

@@ -202,8 +202,8 @@ Status Tree::TakeAway(const BucketInUse& in, const std::string& key, const Place
   return SyncPlaced(place.directory.get(), key);
 }
 
-Status Tree::SyncPlaced(int directory, std::string_view key) {
-  const Status durable = SyncFile(directory, fmt::format("make the directory of `{}` durable", key));
+Status Tree::SyncPlaced(int place, std::string_view key) {
+  Status durable = SyncFile(place, fmt::format("make the place of `{}` durable", key));
   return durable.ok() ? durable : journal_->Fail(durable);
 }
 
@@ -356,7 +356,7 @@ Status Tree::RemoveObject(const store::Operation& operation, const std::string& 
   intent.inode = found.state.inode;
   intent.removes = true;
   FB_ASSIGN(const uint64_t number, journal_->Intend(operation, std::move(intent), nullptr));
-  if (const Status removed = TakeAway(in, key, found.place); !removed.ok()) {
+  if (Status removed = TakeAway(in, key, found.place); !removed.ok()) {
     struct stat there{};
     const bool still = ::fstatat(found.place.directory.get(), found.place.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
     if (still) journal_->Void(number, operation);

@@ -123,15 +123,15 @@ Result<store::ObjectInfo> Tree::CreateUpload(const store::Operation& operation, 
     JournalEntry intent;  // an upload is there when its record is
     intent.bucket = bucket;
     FB_ASSIGN(const uint64_t number, journal_->Intend(operation, std::move(intent), &info));
-    const Status written = WriteSmallFile(directory->get(), kInfo,
-                                          Encode(UploadRecord{.key = key,
-                                                              .created_ns = info.modified.time_since_epoch().count(),
-                                                              .metadata = metadata}));
+    Status written = WriteSmallFile(directory->get(), kInfo,
+                                    Encode(UploadRecord{.key = key,
+                                                        .created_ns = info.modified.time_since_epoch().count(),
+                                                        .metadata = metadata}));
     if (!written.ok()) {
       journal_->Void(number, operation);
       return written;
     }
-    FB_TRY(SyncFile(parent->get(), "make an upload durable"));
+    FB_TRY(SyncPlaced(parent->get(), key));
     journal_->Done(number);
     const base::MutexLock guard(in.bucket->mutex);
     in.bucket->uploads[{key, info.version}] = {.id = info.version, .key = key, .created = info.modified, .metadata = metadata};
@@ -196,7 +196,7 @@ Result<store::ObjectInfo> Tree::PlacePart(const store::Operation& operation, con
     accounts_.TakeBack(in.info.owner, change);
     return FileError(error, what);
   }
-  FB_TRY(SyncFile(directory->get(), what));
+  FB_TRY(SyncPlaced(directory->get(), upload.key));
   if (before) sidecar_->Forget(before->state.inode);
   JournalEntry intent;
   intent.bucket = upload.bucket;
