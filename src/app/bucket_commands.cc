@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "app/control_connection.h"
+#include "app/duration.h"
 #include "app/exit_status.h"
 #include "app/invocation.h"
 #include "app/json.h"
@@ -17,19 +18,27 @@ namespace {
 struct CreateArguments {
   std::string name;
   std::string tenant;
+  std::string bucket_class = "durable";
+  std::string ttl;
   bool if_missing = false;
 };
 
 Status Create(const CreateArguments& arguments, const Invocation& invocation) {
   FB_ASSIGN(const std::unique_ptr<ControlConnection> connection, ControlConnection::Open(invocation));
+  const bool cache = arguments.bucket_class == "cache";
   // Without an operation id: it is sent once.
-  return connection->client().CreateBucket(arguments.name, store::BucketClass::kDurable, OperationId{}, {},
-                                           arguments.tenant);
+  return connection->client().CreateBucket(arguments.name, cache ? store::BucketClass::kCache : store::BucketClass::kDurable,
+                                           OperationId{}, {}, arguments.tenant, store::Versioning::kOff,
+                                           arguments.ttl.empty() ? std::chrono::milliseconds() : *ParseDuration(arguments.ttl));
 }
 
 int RunCreate(const CreateArguments& arguments, const Invocation& invocation) {
   const std::string& name = arguments.name;
   if (const Status valid = base::CheckBucketName(name); !valid.ok()) return RefuseUsage(valid.message());
+  if (!arguments.ttl.empty() && !ParseDuration(arguments.ttl))
+    return RefuseUsage(fmt::format("--ttl {}: give a number and a unit, such as 60s, 15m, 24h or 7d", arguments.ttl));
+  if (!arguments.ttl.empty() && arguments.bucket_class != "cache")
+    return RefuseUsage("--ttl is for cache buckets: give --class cache too");
   const Status created = Create(arguments, invocation);
   if (!created.ok() && !(arguments.if_missing && created.code() == Code::kAlreadyExists))
     return Fail(created.message());
@@ -92,9 +101,14 @@ void AddBucketCommands(CLI::App& root, Invocation& invocation) {
 
   auto arguments = std::make_shared<CreateArguments>();
   CLI::App* create =
-      bucket->add_subcommand("create", "Create a bucket; what it acknowledges survives power loss");
+      bucket->add_subcommand("create", "Create a bucket; what it acknowledges survives power loss, unless it is a cache");
   create->add_option("name", arguments->name, "3 to 63 of a-z, 0-9, '.', '-'")->required();
   create->add_option("--tenant", arguments->tenant, "That owns it, by name or number (default: your own)");
+  create->add_option("--class", arguments->bucket_class,
+                     "durable, or cache: an object is there and right, or gone; the store evicts the oldest for room")
+      ->check(CLI::IsMember({"durable", "cache"}))
+      ->capture_default_str();
+  create->add_option("--ttl", arguments->ttl, "Of a cache: objects expire so long after they were put (60s, 15m, 24h, 7d)");
   create->add_flag("--if-missing", arguments->if_missing, "A bucket that is there already is no error");
   create->callback([arguments, &invocation] {
     invocation.run = [arguments, &invocation] { return RunCreate(*arguments, invocation); };

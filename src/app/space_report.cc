@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/space_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -31,23 +32,6 @@ std::string StateOf(const control::ServerSpace& server, Fullness fullness) {
   return std::string(server.read_only_reason.empty() ? NameOf(fullness) : "read-only");
 }
 
-/// A mirror that is not whole says so, unless there is worse.
-std::string StateOf(const control::ServerSpace& server, const store::DeviceSpace& data) {
-  const Fullness fullness = FullnessOf(data.used_bytes, data.capacity_bytes);
-  if (!server.read_only_reason.empty() || fullness == Fullness::kFull) return StateOf(server, fullness);
-  switch (data.state) {
-    case store::DeviceState::kDegraded:
-      return "degraded";
-    case store::DeviceState::kRebuilding:
-      return "rebuilding";
-    case store::DeviceState::kDraining:
-      return "draining";
-    case store::DeviceState::kOk:
-      break;
-  }
-  return StateOf(server, fullness);
-}
-
 /// To one decimal.
 double PercentOf(uint64_t part, uint64_t whole) {
   if (whole == 0) return 0;
@@ -71,6 +55,32 @@ store::DeviceSpace Total(const store::StoreSpace& space) {
   return total;
 }
 
+/// What is used for good, caches being taken to be spread over the devices like everything: they make room, and fill no store.
+uint64_t WithoutCaches(const store::StoreSpace& space, const store::DeviceSpace& data) {
+  const uint64_t used = Total(space).used_bytes;
+  if (used == 0) return 0;
+  const double share = std::min(1.0, static_cast<double>(space.cache_bytes) / static_cast<double>(used));
+  const double caches = std::min(static_cast<double>(data.used_bytes) * share, 0x1p63);
+  return Minus(data.used_bytes, static_cast<uint64_t>(caches));
+}
+
+/// A mirror that is not whole says so, unless there is worse.
+std::string StateOf(const control::ServerSpace& server, const store::DeviceSpace& data) {
+  const Fullness fullness = FullnessOf(WithoutCaches(server.space, data), data.capacity_bytes);
+  if (!server.read_only_reason.empty() || fullness == Fullness::kFull) return StateOf(server, fullness);
+  switch (data.state) {
+    case store::DeviceState::kDegraded:
+      return "degraded";
+    case store::DeviceState::kRebuilding:
+      return "rebuilding";
+    case store::DeviceState::kDraining:
+      return "draining";
+    case store::DeviceState::kOk:
+      break;
+  }
+  return StateOf(server, fullness);
+}
+
 std::string Row(std::string_view what, std::string_view capacity, std::string_view used, std::string_view free,
                 std::string_view percent, std::string_view state, std::string_view path) {
   return fmt::format("{:<8}  {:>10}  {:>10}  {:>10}  {:>6}  {:<11}  {}\n", what, capacity, used, free, percent, state,
@@ -83,8 +93,9 @@ std::string DataRow(std::string_view what, const store::DeviceSpace& data, const
              fmt::format("{:.1f}%", PercentOf(data.used_bytes, data.capacity_bytes)), state, data.name);
 }
 
-std::string DataAdvice(const store::DeviceSpace& total) {
-  const Fullness fullness = FullnessOf(total.used_bytes, total.capacity_bytes);
+/// Caches make room, so what they have does not fill a store.
+std::string DataAdvice(const store::DeviceSpace& total, uint64_t cache_bytes) {
+  const Fullness fullness = FullnessOf(Minus(total.used_bytes, cache_bytes), total.capacity_bytes);
   if (fullness == Fullness::kOk) return {};
   return fmt::format(
       "data is {}, and puts that do not fit are refused: delete objects (deletes always work), or add a device "
@@ -115,7 +126,7 @@ Fullness FullnessOf(const store::MetadataSpace& metadata) {
 }
 
 std::string SpaceAdvice(const store::StoreSpace& space) {
-  const std::string data = DataAdvice(Total(space));
+  const std::string data = DataAdvice(Total(space), space.cache_bytes);
   const std::string metadata = MetadataAdvice(space.metadata);
   return data.empty() || metadata.empty() ? data + metadata : data + "\n" + metadata;
 }
@@ -133,6 +144,8 @@ std::string SpaceTable(const control::ServerSpace& server) {
   out += fmt::format("{} {} of {}; {} of the metadata's file system are kept for deletes\n", space.objects,
                      space.objects == 1 ? "object" : "objects", base::FormatSize(space.object_bytes),
                      base::FormatSize(metadata.reserve_bytes));
+  if (space.cache_bytes != 0)
+    out += fmt::format("{} of what is used are cache data, which makes room for what needs it\n", base::FormatSize(space.cache_bytes));
   for (const store::DeviceSpace& device : space.devices)
     if (!device.detail.empty()) out += device.detail + "\n";
   if (const std::string advice = SpaceAdvice(space); !advice.empty()) out += advice + "\n";
@@ -167,6 +180,7 @@ std::string SpaceJson(const control::ServerSpace& server) {
   JsonFields total = data_fields("total", Total(space));
   total.insert(total.end(), {{"objects", space.objects},
                              {"object_bytes", space.object_bytes},
+                             {"cache_bytes", space.cache_bytes},
                              {"read_only_reason", server.read_only_reason},
                              {"advice", SpaceAdvice(space)}});
   return out + ToJson(total) + "\n";

@@ -35,6 +35,17 @@ TEST(SpaceReport, MetadataIsFullBelowItsReserve) {
   EXPECT_EQ(FullnessOf({.used_bytes = 0, .free_bytes = UINT64_MAX, .reserve_bytes = 0}), Fullness::kOk);
 }
 
+TEST(SpaceReport, CacheDataFillsNoStore) {
+  const store::DeviceSpace data = {.name = "/s/data0", .capacity_bytes = 100 * kMiB, .used_bytes = 98 * kMiB};
+  control::ServerSpace server{.space = {.devices = {data}, .metadata = Metadata(kMiB, kGiB), .cache_bytes = 49 * kMiB}};
+  const std::string table = SpaceTable(server);
+  EXPECT_NE(table.find("49.0 MiB of what is used are cache data"), std::string::npos) << table;
+  EXPECT_EQ(SpaceAdvice(server.space), "");
+  EXPECT_EQ(table.find("nearly"), std::string::npos) << table;
+  server.space.cache_bytes = 0;
+  EXPECT_NE(SpaceAdvice(server.space), "");
+}
+
 TEST(SpaceReport, TheTableOfAStoreWithRoomEndsWithItsObjects) {
   const store::DeviceSpace data = {.name = "/s/data0", .capacity_bytes = 63 * kMiB, .used_bytes = 7 * kMiB};
   EXPECT_EQ(SpaceTable({.space = {.devices = {data},
@@ -90,7 +101,7 @@ TEST(SpaceReport, JsonHasAnObjectALineInBytes) {
             R"("below_reserve":true})"
             "\n"
             R"({"what":"total","path":"2 devices","state":"ok","capacity_bytes":4000,"used_bytes":2000,)"
-            R"("free_bytes":2000,"used_percent":50.0,"objects":2,"object_bytes":1234,"read_only_reason":"",)"
+            R"("free_bytes":2000,"used_percent":50.0,"objects":2,"object_bytes":1234,"cache_bytes":0,"read_only_reason":"",)"
             R"("advice":"metadata is full, and only deletes are taken: make room on the file system of m, )"
             R"(or delete objects"})"
             "\n");

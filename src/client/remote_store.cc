@@ -67,7 +67,7 @@ rt::Task<Status> RemoteStore::CreateBucket(const store::Context& context, store:
       bucket.owner == context.tenant ? std::string() : std::to_string(static_cast<uint64_t>(bucket.owner));
   co_return co_await Change(context, "bucket create", [&](base::Duration left) {
     return link_->control().CreateBucket(bucket.name, bucket.bucket_class, context.operation, left, owner,
-                                         bucket.versioning);
+                                         bucket.versioning, bucket.ttl);
   });
 }
 

@@ -162,9 +162,11 @@ Status ControlClient::CloseSession(uint64_t session_id, base::Duration timeout) 
 
 Status ControlClient::CreateBucket(const std::string& name, store::BucketClass bucket_class,
                                    const OperationId& operation, base::Duration timeout,
-                                   const std::string& tenant, store::Versioning versioning) {
+                                   const std::string& tenant, store::Versioning versioning,
+                                   std::chrono::milliseconds ttl) {
   pb::CreateBucketRequest request;
   if (versioning != store::Versioning::kOff) request.set_versioning(ToMessage(versioning));
+  request.set_ttl_ms(static_cast<uint64_t>(ttl.count()));
   request.set_name(name);
   request.set_tenant(tenant);
   request.set_bucket_class(ToMessage(bucket_class));
@@ -189,6 +191,7 @@ Status ControlClient::UpdateBucket(const std::string& name, const store::BucketS
   pb::UpdateBucketRequest request;
   request.set_name(name);
   if (settings.versioning) request.set_versioning(ToMessage(*settings.versioning));
+  if (settings.ttl) request.set_ttl_ms(static_cast<uint64_t>(settings.ttl->count()));
   request.set_operation_id(ToBytes(operation));
   pb::UpdateBucketResponse response;
   return impl_->Call("Buckets/Update", impl_->buckets, &pb::Buckets::Stub::Update, request, &response, timeout);

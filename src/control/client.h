@@ -4,6 +4,8 @@
 // after a failure. Thread-safe.
 #pragma once
 
+#include <chrono>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -99,10 +101,10 @@ class ControlClient {
   Status CloseSession(uint64_t session_id, base::Duration timeout = {});
 
   /// `operation` names the change: keep it over retries, none() for none. `tenant`: the owner, by name or
-  /// number; empty for one's own.
+  /// number; empty for one's own. `ttl`: of a cache bucket; 0: nothing expires.
   Status CreateBucket(const std::string& name, store::BucketClass bucket_class, const OperationId& operation,
                       base::Duration timeout = {}, const std::string& tenant = {},
-                      store::Versioning versioning = store::Versioning::kOff);
+                      store::Versioning versioning = store::Versioning::kOff, std::chrono::milliseconds ttl = {});
   Status DeleteBucket(const std::string& name, const OperationId& operation, base::Duration timeout = {});
   Status UpdateBucket(const std::string& name, const store::BucketSettings& settings, const OperationId& operation,
                       base::Duration timeout = {});

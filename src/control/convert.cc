@@ -29,16 +29,19 @@ void ToMessage(const store::BucketInfo& bucket, pb::Bucket* message) {
   message->set_owner(static_cast<uint64_t>(bucket.owner));
   message->set_created_unix_ms(UnixMs(bucket.created));
   message->set_versioning(ToMessage(bucket.versioning));
+  message->set_ttl_ms(static_cast<uint64_t>(bucket.ttl.count()));
 }
 
 Result<store::BucketInfo> FromMessage(const pb::Bucket& message) {
   FB_ASSIGN(const store::BucketClass bucket_class, FromMessage(message.bucket_class()));
   FB_ASSIGN(const std::optional<store::Versioning> versioning, FromMessage(message.versioning()));
+  FB_ASSIGN(const std::chrono::milliseconds ttl, TtlFrom(message.ttl_ms()));
   return store::BucketInfo{.name = message.name(),
                            .owner = TenantId{message.owner()},
                            .bucket_class = bucket_class,
                            .created = FromUnixMs(message.created_unix_ms()),
-                           .versioning = versioning.value_or(store::Versioning::kOff)};
+                           .versioning = versioning.value_or(store::Versioning::kOff),
+                           .ttl = ttl};
 }
 
 void ToMessage(store::ObjectInfo object, pb::Object* message) {
@@ -174,6 +177,12 @@ Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class) {
                                  static_cast<int>(bucket_class));
 }
 
+Result<std::chrono::milliseconds> TtlFrom(uint64_t ttl_ms) {
+  if (ttl_ms <= static_cast<uint64_t>(store::kMaxTtl.count()))
+    return std::chrono::milliseconds(static_cast<int64_t>(ttl_ms));
+  return Status::InvalidArgument("a ttl of {} ms: it is at most {} days", ttl_ms, store::kMaxTtl / std::chrono::hours(24));
+}
+
 void ToMessage(const FabricTraffic& traffic, pb::FabricTraffic* message) {
   message->set_fabric(traffic.fabric);
   message->set_connections(traffic.connections);
@@ -228,6 +237,7 @@ void ToMessage(const store::StoreSpace& space, pb::SpaceResponse* message) {
   metadata.set_reserve_bytes(space.metadata.reserve_bytes);
   message->set_objects(space.objects);
   message->set_object_bytes(space.object_bytes);
+  message->set_cache_bytes(space.cache_bytes);
 }
 
 store::StoreSpace FromMessage(const pb::SpaceResponse& message) {
@@ -236,7 +246,8 @@ store::StoreSpace FromMessage(const pb::SpaceResponse& message) {
                                        .free_bytes = message.metadata().free_bytes(),
                                        .reserve_bytes = message.metadata().reserve_bytes()},
                           .objects = message.objects(),
-                          .object_bytes = message.object_bytes()};
+                          .object_bytes = message.object_bytes(),
+                          .cache_bytes = message.cache_bytes()};
   for (const pb::DeviceSpace& device : message.devices())
     space.devices.push_back({.name = device.name(),
                              .capacity_bytes = device.capacity_bytes(),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <chrono>
 #include <string>
 
 #include "auth/capability.h"
@@ -30,6 +31,8 @@ void ToMessage(store::ObjectInfo object, pb::Object* message);
 store::ObjectInfo FromMessage(pb::Object message);
 
 pb::BucketClass ToMessage(store::BucketClass bucket_class);
+/// InvalidArgument for more than the store takes.
+Result<std::chrono::milliseconds> TtlFrom(uint64_t ttl_ms);
 /// InvalidArgument for a class that this version does not know; unspecified is durable.
 Result<store::BucketClass> FromMessage(pb::BucketClass bucket_class);
 

@@ -30,6 +30,9 @@ rt::Task<Status> ObjectServices::UpdateBucket(const Caller&, store::Context& con
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
   store::BucketSettings settings;
   FB_CO_ASSIGN(settings.versioning, FromMessage(request.versioning()));
+  if (request.has_ttl_ms()) {
+    FB_CO_ASSIGN(settings.ttl, TtlFrom(request.ttl_ms()));
+  }
   co_return co_await store_.UpdateBucket(context, request.name(), settings);
 }
 

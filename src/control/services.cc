@@ -155,6 +155,7 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
   FB_CO_ASSIGN(context.operation, OperationFrom(request.operation_id()));
   FB_CO_ASSIGN(const store::BucketClass bucket_class, FromMessage(request.bucket_class()));
   FB_CO_ASSIGN(const std::optional<store::Versioning> versioning, FromMessage(request.versioning()));
+  FB_CO_ASSIGN(const std::chrono::milliseconds ttl, TtlFrom(request.ttl_ms()));
   TenantId owner = context.tenant;
   if (!request.tenant().empty()) {
     const Result<TenantId> named = tenants_.Resolve(request.tenant());
@@ -168,7 +169,8 @@ rt::Task<Status> Services::CreateBucket(const Caller&, store::Context& context,
        .owner = owner,
        .bucket_class = bucket_class,
        .created = clock_.WallNow(),
-       .versioning = versioning.value_or(store::Versioning::kOff)});
+       .versioning = versioning.value_or(store::Versioning::kOff),
+       .ttl = ttl});
 }
 
 rt::Task<Status> Services::DeleteBucket(const Caller&, store::Context& context,

@@ -88,6 +88,7 @@ class BucketTable {
   std::vector<std::pair<uint64_t, TenantId>> Caches() const {
     std::vector<std::pair<uint64_t, TenantId>> found;
     base::MutexLock lock(mutex_);
+    found.reserve(caches_.size());
     for (const auto& [id, cache] : caches_) found.emplace_back(id, cache.owner);
     return found;
   }

@@ -52,7 +52,8 @@ struct Context {
 };
 
 // Classes. What is in a *cache* bucket is there and right, or gone: the store may evict whole objects when it needs the
-// space, or when the owner's quota does, and a power cut may take any of them. In return a change of it waits for no
+// space, or when the owner's quota does; a power cut may take any of them, and take the newest changes back: an object may be
+// as it was before an acknowledged put or delete. In return a change of it waits for no
 // flush. A `ttl` lets objects expire: from so long after they were put they are not found by any call. A *pin* keeps an
 // object from being evicted or from expiring for a while; deletes and what replaces it are not held up. Such
 // buckets keep no versions. Time here is operation_time_ms(), which is never set back while the store is open.
