@@ -23,7 +23,7 @@
 
 namespace forebay::engine {
 
-/// What an overwrite writes begins and ends at multiples of this, or of more. docs/engine.md, "Overwrites".
+/// What an overwrite writes begins and ends at multiples of this, or of more. docs/engine-parts.md, "Overwrites".
 constexpr uint64_t kFineGrain = 4096;
 
 /// Content up to this size lives in the metadata.
