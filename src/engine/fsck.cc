@@ -534,6 +534,7 @@ Status Checker::CheckCaches() {
     }
   }
   return pins->status();
+}
 
 Status Checker::CheckScrub() {
   FB_ASSIGN(const std::optional<std::string> row, meta_.Get(Family::kSystem, kScrubKey));

@@ -14,7 +14,6 @@ constexpr size_t kMaxReasonBytes = 512;
 constexpr size_t kMaxOwnerBytes = 2048;  // the longest key with its bucket and version
 constexpr uint8_t kUnreadable = 1;
 constexpr uint8_t kRepaired = 2;
-constexpr uint8_t kRepaired = 2;
 
 void PutBlock(base::Encoder& encoder, const DamagedBlock& block) {
   encoder.Varint(block.extent);

@@ -277,7 +277,7 @@ rt::Task<Status> WitnessRepair(rt::Reactor& reactor, Devices& devices, const Uui
 Result<StoreDirectory::Repaired> StoreDirectory::Repair(const std::string& directory, const FsckOptions& fsck,
                                                         RepairOptions repair, bool act,
                                                         const Environment& environment) {
-  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock));
+  FB_ASSIGN(ClosedStore store, ClosedStore::Open(directory, environment.clock, environment.log));
   Repaired repaired;
   FB_ASSIGN(repaired.before, store.Check(fsck));
   repaired.after = repaired.before;
