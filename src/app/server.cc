@@ -131,6 +131,9 @@ Status CheckBackend(const ServeOptions& options) {
   const std::string named = tree != nullptr ? "--backend directory:" + tree->path : "--backend remote:";
   if (tree != nullptr && !options.directory.empty())
     return Status::InvalidArgument("{} is where everything is kept: leave out {}", named, options.directory);
+  if (tree == nullptr && options.directory.empty())
+    return Status::InvalidArgument("{} needs a directory of the relay's own, for its records: forebay serve DIR --backend remote:HOST",
+                                   named);
   if (options.size_bytes != 0 || !options.devices.empty() || !options.mirrors.empty())
     return Status::InvalidArgument(
         "--size, --device and --mirror are for the embedded engine: with {} the room is {}", named,
@@ -155,7 +158,6 @@ Status CheckServeOptions(const ServeOptions& options) {
   FB_TRY(RulesOf(options).CheckData(options.data_listen.empty() ? "--listen with data at" : "--data-listen",
                                     data, !options.tls_directory.empty()));
   FB_TRY(CheckFabricOptions(options, data));
-  FB_TRY(CheckBackendOptions(options));
   if (options.size_bytes != 0 && options.size_bytes < kLeastSize)
     return Status::InvalidArgument("--size {}: a store has at least {}", base::FormatSize(options.size_bytes),
                                    base::FormatSize(kLeastSize));
@@ -348,7 +350,7 @@ Status Server::Parts::StartScrubs() {
 Status Server::Parts::StartTenants(const auth::Credentials& root) {
   sealer = std::make_unique<auth::Sealer>(root.secret, random);
   tenants = std::make_unique<control::TenantRegistry>(control::TenantRegistry::Parts{
-      .store = own(), .records = *records, .rates = rates, .clock = clock, .home = home()});
+      .store = objects(), .records = *records, .rates = rates, .clock = clock, .home = home()});
   access_keys = std::make_unique<control::AccessKeys>(control::AccessKeys::Parts{
       .records = *records, .sealer = *sealer, .clock = clock, .random = random, .home = home()});
   FB_TRY(rt::RunOn(home(), [this] { return tenants->Load(home()); }));

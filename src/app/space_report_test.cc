@@ -66,8 +66,8 @@ TEST(SpaceReport, WhatIsFullSaysTheWayOut) {
   EXPECT_EQ(SpaceAdvice(space), "") << "one full device leaves puts to the other";
   space.devices[1].used_bytes = 90;
   EXPECT_EQ(SpaceAdvice(space),
-            "data is nearly full, and puts that do not fit are refused: delete objects (deletes always work), or make "
-            "a larger store and copy");
+            "data is nearly full, and puts that do not fit are refused: delete objects (deletes always work), or add "
+            "a device (forebay device add)");
   space.devices[1].used_bytes = 50;
   space.metadata.free_bytes = kMiB;
   EXPECT_EQ(SpaceAdvice(space),
@@ -84,24 +84,43 @@ TEST(SpaceReport, AReadOnlyStoreSaysSoFirst) {
   EXPECT_NE(table.find("0.0%  read-only    /s/data0\n"), std::string::npos) << table;
 }
 
+TEST(SpaceReport, ADeviceThatIsNotWellSaysSoUnlessItIsFull) {
+  store::DeviceSpace mirror = {.name = "a + b",
+                               .capacity_bytes = kGiB,
+                               .used_bytes = 0,
+                               .state = store::DeviceState::kDegraded,
+                               .detail = "b is lost (flush failed)"};
+  const auto table = [&] { return SpaceTable({.space = {.devices = {mirror}, .metadata = Metadata(kMiB, kGiB)}, .read_only_reason = {}}); };
+  EXPECT_NE(table().find("0.0%  degraded     a + b\n"), std::string::npos) << table();
+  EXPECT_NE(table().find("\nb is lost (flush failed)\n"), std::string::npos) << table();
+  mirror.state = store::DeviceState::kDraining;
+  EXPECT_NE(table().find("0.0%  draining     a + b\n"), std::string::npos) << table();
+  mirror.used_bytes = kGiB;
+  EXPECT_NE(table().find("100.0%  full         a + b\n"), std::string::npos) << table();
+}
+
 TEST(SpaceReport, JsonHasAnObjectALineInBytes) {
-  EXPECT_EQ(SpaceJson({.space = {.devices = {{.name = "a", .capacity_bytes = 3000, .used_bytes = 1000},
+  EXPECT_EQ(SpaceJson({.space = {.devices = {{.name = "a",
+                                              .capacity_bytes = 3000,
+                                              .used_bytes = 1000,
+                                              .bytes_read = 7,
+                                              .bytes_written = 8},
                                              {.name = "b", .capacity_bytes = 1000, .used_bytes = 1000}},
                                  .metadata = {.path = "m", .used_bytes = 9, .free_bytes = 5, .reserve_bytes = 6},
                                  .objects = 2,
                                  .object_bytes = 1234},
                        .read_only_reason = {}}),
-            R"({"what":"data","path":"a","state":"ok","capacity_bytes":3000,"used_bytes":1000,"free_bytes":2000,)"
-            R"("used_percent":33.3})"
+            R"({"what":"data","path":"a","state":"ok","detail":"","capacity_bytes":3000,"used_bytes":1000,"free_bytes":2000,)"
+            R"("used_percent":33.3,"bytes_read":7,"bytes_written":8})"
             "\n"
-            R"({"what":"data","path":"b","state":"full","capacity_bytes":1000,"used_bytes":1000,"free_bytes":0,)"
-            R"("used_percent":100.0})"
+            R"({"what":"data","path":"b","state":"full","detail":"","capacity_bytes":1000,"used_bytes":1000,"free_bytes":0,)"
+            R"("used_percent":100.0,"bytes_read":0,"bytes_written":0})"
             "\n"
             R"({"what":"metadata","path":"m","state":"full","used_bytes":9,"free_bytes":5,"reserve_bytes":6,)"
             R"("below_reserve":true})"
             "\n"
-            R"({"what":"total","path":"2 devices","state":"ok","capacity_bytes":4000,"used_bytes":2000,)"
-            R"("free_bytes":2000,"used_percent":50.0,"objects":2,"object_bytes":1234,"cache_bytes":0,"read_only_reason":"",)"
+            R"({"what":"total","path":"2 devices","state":"ok","detail":"","capacity_bytes":4000,"used_bytes":2000,)"
+            R"("free_bytes":2000,"used_percent":50.0,"bytes_read":7,"bytes_written":8,"objects":2,"object_bytes":1234,"cache_bytes":0,"read_only_reason":"",)"
             R"("advice":"metadata is full, and only deletes are taken: make room on the file system of m, )"
             R"(or delete objects"})"
             "\n");

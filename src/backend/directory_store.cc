@@ -43,6 +43,11 @@ rt::Task<Status> DirectoryStore::UpdateBucket(const Context& context, std::strin
   FB_CO_TRY(CheckDeadline(context, "update bucket"));
   FB_CO_TRY(CheckOperationId(context.operation));
   FB_CO_TRY((co_await rt::Offload(context.reactor, pool_, [&] { return tree_->GetBucket(context.tenant, name); })));
+  if (settings.ttl && settings.ttl->count() != 0) {
+    BucketInfo wanted{.name = name};
+    wanted.ttl = *settings.ttl;
+    FB_CO_TRY(CheckClass(wanted));
+  }
   if (!settings.versioning) co_return Status();
   FB_CO_TRY(CheckVersioning(name, Versioning::kOff, *settings.versioning));
   co_return *settings.versioning == Versioning::kOff ? Status() : NoVersions(name);

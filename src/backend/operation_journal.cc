@@ -103,12 +103,15 @@ Status OperationJournal::Load(const TookPlace& took_place, base::Log& log) {
       time_ms = std::max(time_ms, entry->result.recorded_ms);
       if (entry->kind == Kind::kIntent) {
         // Whoever changes a name next came after the effect of the change before, or it was void.
-        uint64_t& earlier = last[{entry->bucket, entry->key}];
-        if (const auto open = intents_.find(earlier); open != intents_.end()) {
-          keep(open->second);
-          intents_.erase(open);
+        // Changes that are not about one key (buckets, uploads) do not wait for each other.
+        if (!entry->key.empty()) {
+          uint64_t& earlier = last[{entry->bucket, entry->key}];
+          if (const auto open = intents_.find(earlier); open != intents_.end()) {
+            keep(open->second);
+            intents_.erase(open);
+          }
+          earlier = entry->number;
         }
-        earlier = entry->number;
         intents_[entry->number] = *entry;
       } else if (const auto open = intents_.find(entry->number); open != intents_.end()) {
         if (entry->kind == Kind::kDone) keep(open->second);
@@ -214,6 +217,8 @@ Status OperationJournal::Sync() {
 
 Result<std::optional<store::OperationRecord>> OperationJournal::Begin(const store::Operation& operation) {
   const base::MutexLock lock(mutex_);
+  // A result may stand for an effect that could not be made durable.
+  FB_TRY(failed_);
   if (operation.id.IsNone()) return std::optional<store::OperationRecord>();
   if (const auto found = results_.find({operation.id, operation.tenant}); found != results_.end()) {
     FB_TRY(store::CheckSameRequest(found->second, operation));

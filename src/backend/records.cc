@@ -132,6 +132,8 @@ Result<ObjectRecord> DecodeObject(std::string_view bytes) {
   ObjectRecord record;
   record.revision = in.Varint();
   record.version = in.Varint();
+  // No clock gives more; anybody may have written it.
+  if (record.revision > INT64_MAX || record.version > INT64_MAX) in.Fail();
   record.size_bytes = in.Varint();
   record.file_modified_ns = TakeTime(&in);
   record.modified_ns = TakeTime(&in);

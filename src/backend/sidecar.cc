@@ -68,6 +68,12 @@ Status Sidecar::Prepare(const std::string& root, base::Log& log) {
     return Status::Unimplemented("paths cannot be kept inside of it ({}): Linux 5.6 or later with openat2 is needed",
                                  FileError(itself.error(), "openat2").message());
   FB_ASSIGN(sidecar_, PrivateDirectory(root_.get(), kName));
+  // Whoever could write there would be the server's administrator.
+  struct stat info{};
+  if (::fstat(sidecar_.get(), &info) != 0) return FileError(errno, "look at its records");
+  if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
+    return Status::FailedPrecondition(
+        "{} in it is not of this user alone: look who made it; if it is ours: chown it, and chmod go= it", kName);
   auto lock = OpenBeneath(sidecar_.get(), "lock", O_RDWR | O_CREAT, 0600);
   if (!lock) return FileError(lock.error(), "open its lock");
   lock_ = *std::move(lock);

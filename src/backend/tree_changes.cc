@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects of a tree that are made of others, or changed by a part: always a new file, put in place at once.
 #include <linux/fs.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +46,18 @@ Result<std::optional<store::OperationRecord>> Tree::BeginOverwrite(const store::
   return earlier;
 }
 
+namespace {
+
+/// A file in the place of another is as open to others as that one: its mode, and where this user may, its owner.
+Status LikeBefore(const FoundFile& old, const Temporary& file, const std::string& what) {
+  struct stat info{};
+  if (::fstat(old.file.get(), &info) != 0 || ::fchmod(file.fd(), info.st_mode & 0777) != 0) return FileError(errno, what);
+  (void)!::fchown(file.fd(), info.st_uid, info.st_gid);
+  return {};
+}
+
+}  // namespace
+
 /// What the object is with `content` in place of its bytes from `begin` on.
 Result<NewContent> Tree::Replaced(const FoundFile& old, const store::ObjectInfo& info, uint64_t begin, const NewContent& content) {
   const std::string what = "write the new version of `" + info.key + "`";
@@ -52,6 +65,7 @@ Result<NewContent> Tree::Replaced(const FoundFile& old, const store::ObjectInfo&
   const uint64_t size = info.size_bytes;
   const uint64_t end = begin + content.size_bytes;
   FB_ASSIGN(Temporary file, NewTemporary());
+  FB_TRY(LikeBefore(old, file, what));
   FB_TRY(CopyRun(from, 0, std::min(begin, size), file.fd(), 0, what));
   FB_TRY(CopyRun(content.file.fd(), 0, content.size_bytes, file.fd(), begin, what));
   if (end < size) FB_TRY(CopyRun(from, end, size - end, file.fd(), end, what));
@@ -95,6 +109,7 @@ Result<NewContent> Tree::Resized(const FoundFile& old, const store::ObjectInfo& 
   const uint64_t kept = std::min(size_bytes, info.size_bytes);
   const uint64_t cut = info.size_bytes - kept;
   FB_ASSIGN(Temporary file, NewTemporary());
+  FB_TRY(LikeBefore(old, file, what));
   FB_TRY(CopyRun(old.file.get(), 0, kept, file.fd(), 0, what));
   FB_TRY(GrowTo(file.fd(), size_bytes, what));
   uint32_t crc32c = info.crc32c;

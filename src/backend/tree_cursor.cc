@@ -2,6 +2,7 @@
 #include "backend/tree_cursor.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/limits.h"
@@ -35,7 +36,9 @@ bool TreeCursor::Enter() {
   if (frame.prefix.size() > base::kMaxKeyBytes) return false;
   auto opened = OpenBeneath(is_tree ? tree_ : frames_.back().directory.get(), name, O_RDONLY | O_DIRECTORY);
   if (!opened) {
-    if (!LeadsNowhere(opened.error())) status_ = FileError(opened.error(), "list the directory `" + frame.prefix + "`");
+    // A directory in the tree that this user may not read is not this server's; a bucket is.
+    const bool forbidden = !is_tree && (opened.error() == EACCES || opened.error() == EPERM);
+    if (!forbidden && !LeadsNowhere(opened.error())) status_ = FileError(opened.error(), "list the directory `" + frame.prefix + "`");
     return false;
   }
   frame.directory = *std::move(opened);

@@ -38,7 +38,8 @@ Result<std::optional<FoundFile>> FileAt(Place place) {
   }
   if (!S_ISREG(info.st_mode)) return std::optional<FoundFile>();
   auto file = OpenBeneath(place.directory.get(), place.name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-  if (!file && LeadsNowhere(file.error())) return std::optional<FoundFile>();
+  // A file that this user may not read is not this server's.
+  if (!file && (LeadsNowhere(file.error()) || file.error() == EACCES)) return std::optional<FoundFile>();
   if (!file) return FileError(file.error(), what);
   FB_ASSIGN(const FileState state, StateOf(file->get(), what));
   return std::optional(FoundFile{.place = std::move(place), .file = *std::move(file), .state = state});

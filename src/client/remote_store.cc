@@ -85,8 +85,11 @@ rt::Task<Status> RemoteStore::DeleteBucket(const store::Context& context, std::s
 }
 
 rt::Task<Result<store::BucketInfo>> RemoteStore::GetBucket(const store::Context& context, std::string name) {
-  co_return co_await Question(context, "bucket stat",
-                              [&](base::Duration left) { return link_->control().GetBucket(name, left); });
+  FB_CO_ASSIGN(store::BucketInfo bucket,
+               co_await Question(context, "bucket stat",
+                                 [&](base::Duration left) { return link_->control().GetBucket(name, left); }));
+  bucket.owner = link_->tenant();  // the numbers of the other server's tenants mean nothing here
+  co_return bucket;
 }
 
 rt::Task<Result<std::vector<store::BucketInfo>>> RemoteStore::ListBuckets(const store::Context& context) {
@@ -97,6 +100,7 @@ rt::Task<Result<std::vector<store::BucketInfo>>> RemoteStore::ListBuckets(const 
                    return link_->control().ListBuckets(last, 0, left);
                  }));
     more = page.truncated && !page.buckets.empty();
+    for (store::BucketInfo& bucket : page.buckets) bucket.owner = link_->tenant();
     std::ranges::move(page.buckets, std::back_inserter(all));
   }
   co_return all;

@@ -40,7 +40,8 @@ Connection::Connection(Services services, std::unique_ptr<fabric::Endpoint> endp
       gate_(services_.reactor),
       streams_(services_.reactor, services_.busy, services_.options.stream_idle,
                services_.options.max_streams),
-      readers_(services_.reactor, services_.options.stream_idle, services_.options.max_readers) {}
+      readers_(services_.reactor, services_.options.stream_idle, services_.options.max_request_time,
+               services_.options.max_readers) {}
 
 Connection::~Connection() {
   if (watch_ != nullptr) watch_->connection = nullptr;

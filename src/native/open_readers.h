@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenReaders: the versions that one connection has opened and not closed. Each stays readable whatever becomes of its name,
-// and pins the space that it takes: so they are few, and one that nobody reads for a while is let go, as are all with their
-// connection. Reactor-local.
+// and pins the space that it takes: so they are few, one that nobody reads for a while is let go, each after some time, and all with
+// their connection: the client goes on by number then. Reactor-local.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,14 +26,16 @@ struct OpenVersion {
 
 class OpenReaders {
  public:
-  OpenReaders(rt::Reactor& reactor, base::Duration idle, uint32_t limit)
-      : reactor_(reactor), idle_(idle), limit_(limit) {}
+  /// A version goes after `idle` without a read, and after `most` in any case.
+  OpenReaders(rt::Reactor& reactor, base::Duration idle, base::Duration most, uint32_t limit)
+      : reactor_(reactor), idle_(idle), most_(most), limit_(limit) {}
 
   /// The handle of the version, or 0 when there are as many as may be.
   uint64_t Add(std::shared_ptr<OpenVersion> version) {
     if (held_.size() >= limit_) return 0;
     const uint64_t handle = next_handle_++;
-    Held& held = *held_.emplace(handle, std::make_unique<Held>(reactor_, std::move(version))).first->second;
+    Held& held = *held_.emplace(handle, std::make_unique<Held>(reactor_, std::move(version),
+                                                                base::DeadlineAfter(reactor_.Now(), most_))).first->second;
     Touch(handle, held);
     return handle;
   }
@@ -49,16 +52,19 @@ class OpenReaders {
 
  private:
   struct Held {
-    Held(rt::Reactor& reactor, std::shared_ptr<OpenVersion> opened) : version(std::move(opened)), idle(reactor) {}
+    Held(rt::Reactor& reactor, std::shared_ptr<OpenVersion> opened, base::TimePoint at_most)
+        : version(std::move(opened)), until(at_most), idle(reactor) {}
     std::shared_ptr<OpenVersion> version;
+    const base::TimePoint until;
     rt::Timer idle;
   };
   void Touch(uint64_t handle, Held& held) {
-    held.idle.Arm(base::DeadlineAfter(reactor_.Now(), idle_), [this, handle] { Close(handle); });
+    held.idle.Arm(std::min(base::DeadlineAfter(reactor_.Now(), idle_), held.until), [this, handle] { Close(handle); });
   }
 
   rt::Reactor& reactor_;
   const base::Duration idle_;
+  const base::Duration most_;
   const uint32_t limit_;
   uint64_t next_handle_ = 1;
   std::unordered_map<uint64_t, std::unique_ptr<Held>> held_;

@@ -18,7 +18,7 @@ struct ServerOptions {
   uint32_t max_connections = 20'000;
   uint32_t max_requests = 256;  // in flight on one connection; more are refused at once
   uint32_t max_streams = 16;    // puts of unknown size on one connection
-  uint32_t max_readers = 256;   // versions that one connection holds open
+  uint32_t max_readers = 64;    // versions that one connection holds open, each for max_request_time at most
   base::Duration hello_within = std::chrono::seconds(5);
   base::Duration stream_idle = std::chrono::seconds(60);
   base::Duration max_request_time = std::chrono::minutes(10);  // caps what a client asks for
