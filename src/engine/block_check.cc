@@ -35,7 +35,8 @@ void AddRuns(uint64_t extent, const ExtentRecord& record, uint64_t most_bytes, s
   }
 }
 
-rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockRun& run, MutableByteView memory) {
+rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockRun& run, MutableByteView memory,
+                            Mending mending) {
   const uint32_t copies = devices.at(run.device).copies();
   const MutableByteView view = memory.first(run.device_bytes());
   std::vector<bool> suspect(run.checksums.size(), false);
@@ -59,10 +60,10 @@ rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockR
     const auto matches = [&](ByteView content) {
       return base::Crc32c(content.first(BlockLength(run, block))) == run.checksums[block];
     };
-    BlockCopies found = co_await CheckCopies(reactor, devices, run.device, run.offset + at, part, matches);
+    BlockCopies found = co_await CheckCopies(reactor, devices, run.device, run.offset + at, part, matches, mending);
     // When the whole could not be read, this was the block's first time.
     if (!found.right && !was_read)
-      found = co_await CheckCopies(reactor, devices, run.device, run.offset + at, part, matches);
+      found = co_await CheckCopies(reactor, devices, run.device, run.offset + at, part, matches, mending);
     if (!found.right)
       check.damaged.push_back({.block = block, .unreadable = !found.failure.ok()});
     else if (found.repaired != 0)

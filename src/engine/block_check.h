@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "engine/block_copies.h"
 #include "engine/devices.h"
 #include "engine/rows.h"
 #include "rt/reactor.h"
@@ -43,6 +44,7 @@ struct RunCheck {
 };
 
 /// Reads the run, every copy of it, into `memory`, which has device_bytes() bytes. Does not fail: what cannot be read is damaged.
-rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockRun& run, MutableByteView memory);
+rt::Task<RunCheck> CheckRun(rt::Reactor& reactor, Devices& devices, const BlockRun& run, MutableByteView memory,
+                            Mending mending = Mending::kYes);
 
 }  // namespace forebay::engine

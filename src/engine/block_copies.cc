@@ -9,7 +9,7 @@
 namespace forebay::engine {
 
 rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32_t device, uint64_t offset,
-                                  MutableByteView memory, const BlockCheck& is_right) {
+                                  MutableByteView memory, const BlockCheck& is_right, Mending mending) {
   const uint32_t copies = devices.at(device).copies();
   BlockCopies found;
   std::vector<uint32_t> wrong;
@@ -32,7 +32,7 @@ rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32
   }
   found.wrong = static_cast<uint32_t>(wrong.size());
   found.none_there = absent == copies;
-  if (!found.right || wrong.empty()) co_return found;
+  if (!found.right || wrong.empty() || mending == Mending::kNo) co_return found;
   const ByteView content = memory;
   for (const uint32_t copy : wrong) {
     Status written = co_await devices.WriteCopy(reactor, device, copy, offset, {&content, 1});

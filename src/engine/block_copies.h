@@ -24,13 +24,17 @@ struct BlockCopies {
   bool none_there = false;  // every side is lost; `failure` says so
 };
 
+/// Whether what is wrong is written again.
+enum class Mending : bool { kNo, kYes };
+
 /// Whether bytes of the device, as many as `memory` has, are the block's.
 using BlockCheck = std::function<bool(ByteView content)>;
 
 /// Reads every copy of the block at `offset` of a device; `memory` (whole units) has a right one afterwards, if there is one. Writes that
-/// one over those that are wrong; who flushes the device next makes that durable. A copy of a side that is lost or not there
+/// one over those that are wrong, unless told otherwise; who flushes the device next makes that durable. A copy of a side that is lost or not there
 /// does not count.
 rt::Task<BlockCopies> CheckCopies(rt::Reactor& reactor, Devices& devices, uint32_t device, uint64_t offset,
-                                  MutableByteView memory, const BlockCheck& is_right);
+                                  MutableByteView memory, const BlockCheck& is_right,
+                                  Mending mending = Mending::kYes);
 
 }  // namespace forebay::engine

@@ -7,6 +7,7 @@
 
 #include "engine/cache_rows.h"
 #include "engine/engine_fixture.h"
+#include "engine/repair.h"
 #include "engine/row_frame.h"
 #include "rt/when_all.h"
 
@@ -315,6 +316,35 @@ TEST_F(CacheTest, AStoreFromBeforeGetsAnOrder) {
   ASSERT_TRUE(Fill(0, 60).ok());
   EXPECT_FALSE(IsThere("cache", "k0"));
   EXPECT_FALSE(IsThere("cache", "k1"));
+}
+
+/// What the metadata says of caches beside their objects is made again, and the store opens.
+TEST_F(CacheTest, ARepairKnowsTheRowsOfCaches) {
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Put("cache", std::to_string(i), RandomContent(i, 100 * kKiB)).ok());
+  ASSERT_TRUE(twins_.Run(engine().Pin(twins_.context(), "cache", "1", std::chrono::hours(1))).ok());
+  twins_.Close();
+  const auto order = *twins_.media()->First(meta::Family::kSystem, std::string(kCacheOrderPrefix), {});
+  const auto pin = *twins_.media()->First(meta::Family::kSystem, std::string(kCachePinPrefix), {});
+  ASSERT_TRUE(order.first.starts_with(kCacheOrderPrefix));
+  ASSERT_TRUE(pin.first.starts_with(kCachePinPrefix));
+  twins_.media()->Damage(meta::Family::kSystem, order.first, std::nullopt);
+  twins_.media()->Damage(meta::Family::kSystem, pin.first, "no pin");
+  twins_.media()->Damage(meta::Family::kSystem, std::string(kCacheTotalsKey), "no totals");
+  EXPECT_FALSE(twins_.Fsck().clean());
+  EXPECT_FALSE(twins_.TryOpen().ok()) << "which is why it has to be repaired";
+  {
+    std::vector<std::unique_ptr<device::Device>> lent;
+    lent.push_back(twins_.Lend(0));
+    Devices devices(std::move(lent));
+    const auto meta = *meta::MemoryMetaStore::Open(twins_.media(), 0, nullptr);
+    const Result<RepairPlan> plan = twins_.Run(PlanRepair(twins_.reactor(), devices, *meta, {}));
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_TRUE(plan->unrepaired.empty());
+    ASSERT_TRUE(twins_.Run(ApplyRepair(twins_.reactor(), devices, *meta, *plan)).ok());
+  }
+  EXPECT_TRUE(twins_.Fsck(true).clean());
+  ASSERT_TRUE(twins_.TryOpen().ok());
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(*Get("cache", std::to_string(i)), RandomContent(i, 100 * kKiB));
 }
 
 }  // namespace

@@ -138,13 +138,16 @@ class EvictTransaction final : public meta::Transaction {
   /// From the oldest of each bucket with a ttl on: some buckets at a time.
   Status ChooseExpired(meta::View& view) {
     constexpr size_t kBuckets = 64;
+    // Pinned ones, which stay at the beginning, are as many as a tenant may have.
+    constexpr size_t kMostLooks = 16 * kMaxLookedAtAtOnce;
+    size_t looked_at = 0;
     if (!core_.buckets.has_ttl()) return {};
     const auto buckets = core_.buckets.WithTtl(core_.next_expiry_bucket, kBuckets);
     core_.next_expiry_bucket = buckets.size() < kBuckets ? 0 : buckets.back().first + 1;
     for (const auto& [bucket, ttl] : buckets) {
       OrderWalk walk;
       walk.Offer(bucket, 1);
-      while (victims_.count() < kMaxEvictedAtOnce && ++looked_at_ <= kMaxLookedAtAtOnce) {
+      while (victims_.count() < kMaxEvictedAtOnce && ++looked_at <= kMostLooks) {
         FB_ASSIGN(const std::optional<CachedObject> object, walk.Next(view));
         if (!object) break;
         const base::WallTime put = store::WallTimeOf(object->record.put_ms);
@@ -159,7 +162,8 @@ class EvictTransaction final : public meta::Transaction {
   Status Choose(meta::View& view) {
     constexpr int kRounds = 2;  // in the first one each second chance is taken
     int rounds = 0;
-    while (victims_.bytes() < want_bytes_ && victims_.count() < kMaxEvictedAtOnce && ++looked_at_ <= kMaxLookedAtAtOnce) {
+    size_t looked_at = 0;
+    while (victims_.bytes() < want_bytes_ && victims_.count() < kMaxEvictedAtOnce && ++looked_at <= kMaxLookedAtAtOnce) {
       FB_ASSIGN(const std::optional<CachedObject> object, core_.order.Next(view));
       if (!object && ++rounds == kRounds) break;
       if (!object) continue;
@@ -175,7 +179,6 @@ class EvictTransaction final : public meta::Transaction {
   ReferenceChanges references_;
   Victims victims_{core_, references_};
   uint64_t now_ms_ = 0;
-  size_t looked_at_ = 0;
   uint64_t expired_bytes_ = 0;
 };
 

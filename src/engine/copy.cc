@@ -103,8 +103,11 @@ rt::Task<Status> StoreCopier::CopyRows(meta::Snapshot& moment, meta::MetaStore& 
         if (family == Family::kSystem && (key == meta::kCommitKey || key == kScrubKey)) continue;  // the target's own
         FB_CO_TRY(CheckRow(family, key, scan->value()));
         const bool identity = family == Family::kSystem && key == kIdentityKey;
-        rows.push_back(
-            {family, std::string(key), identity ? EncodeIdentity(store) : std::string(scan->value())});
+        std::string value(scan->value());
+        if (identity) {
+          FB_CO_ASSIGN(value, EncodeIdentityLike(scan->value(), store));
+        }
+        rows.push_back({family, std::string(key), std::move(value)});
         bytes += rows.back().key.size() + rows.back().value.size();
         if (family != Family::kExtents) continue;
         FB_CO_ASSIGN(const ExtentRecord extent, DecodeExtent(key, scan->value()));

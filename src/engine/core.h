@@ -69,14 +69,18 @@ struct Core {
         }),
         operations(engine_clock, options.max_operations),
         lookup_threads(options.lookup_threads),
-        evict_below_bytes(allocator.capacity_bytes() / 100 * options.evict_below_percent),
-        evict_until_bytes(allocator.capacity_bytes() / 100 * options.evict_until_percent) {}
+        evict_below_percent(options.evict_below_percent),
+        evict_until_percent(options.evict_until_percent) {}
 
   /// Why nothing can be written; ok while it can.
   Status health() const {
     const Status status = commits->health();
     return status.ok() ? meta->health() : status;
   }
+
+  /// With less free than the first, caches are evicted until the second is.
+  uint64_t evict_below_bytes() const { return allocator.capacity_bytes() / 100 * evict_below_percent; }
+  uint64_t evict_until_bytes() const { return allocator.capacity_bytes() / 100 * evict_until_percent; }
 
   /// Whether an object of a cache bucket has expired: to every call it is not there.
   bool IsExpired(uint64_t bucket, uint64_t version, base::WallTime modified) const {
@@ -112,8 +116,8 @@ struct Core {
   std::atomic<uint64_t> damaged_blocks{0};
   std::atomic<uint64_t> repaired_blocks{0};  // copies of blocks that were wrong, and written again
   const size_t lookup_threads;
-  const uint64_t evict_below_bytes;  // free ones
-  const uint64_t evict_until_bytes;
+  const uint64_t evict_below_percent;  // free of the devices, as they are then
+  const uint64_t evict_until_percent;
   // In the order in which they need each other: the committer's thread ends before its hooks, the pool before
   // the store.
   std::unique_ptr<GroupCommit> commits;

@@ -68,7 +68,7 @@ Result<UnitRun> TryReserve(Core& core, uint32_t units) {
 }
 
 rt::Task<void> EvictInBackground(Core& core, rt::Reactor& reactor) {
-  (void)co_await EvictUntil(core, {.reactor = reactor}, core.evict_until_bytes, Wait::kNo);
+  (void)co_await EvictUntil(core, {.reactor = reactor}, core.evict_until_bytes(), Wait::kNo);
   core.evicting.store(false, std::memory_order_release);
 }
 
@@ -104,8 +104,13 @@ rt::Task<bool> MakeRoom(Core& core, const store::Context& context, uint64_t byte
   co_return co_await EvictUntil(core, bounded, bytes, Wait::kForReaders);
 }
 
+rt::Task<bool> EvictFor(Core& core, rt::Reactor& reactor, uint64_t bytes) {
+  if (!core.order.has_buckets() || core.commits->cache_bytes() == 0) co_return false;
+  co_return co_await EvictUntil(core, {.reactor = reactor}, bytes, Wait::kNo);
+}
+
 rt::Task<Result<UnitRun>> ReserveUnits(Core& core, const store::Context& context, uint32_t units, WaitForReaders wait) {
-  constexpr int kAttempts = 4;  // others may take what was evicted
+  constexpr int kAttempts = 64;  // others may take what was evicted: then more is, until nothing is left or the deadline
   Result<UnitRun> run = TryReserve(core, units);
   for (int attempt = 0; attempt < kAttempts && core.order.has_buckets(); ++attempt) {
     // A run that is much shorter is what a full device has left.
@@ -133,7 +138,7 @@ rt::Task<Result<UnitRun>> ReserveUnits(Core& core, const store::Context& context
 void EvictAhead(Core& core, rt::Reactor& reactor) {
   if (!core.order.has_buckets()) return;
   if (core.commits->cache_bytes() != 0 &&
-      core.allocator.free_bytes() + core.epochs.retired_bytes() < core.evict_below_bytes) {
+      core.allocator.free_bytes() + core.epochs.retired_bytes() < core.evict_below_bytes()) {
     if (BeginBackground(core) && !core.gates.Spawn(reactor, EvictInBackground(core, reactor)))
       core.evicting.store(false, std::memory_order_release);
     return;

@@ -24,6 +24,9 @@ rt::Task<Result<UnitRun>> ReserveUnits(Core& core, const store::Context& context
 /// long.
 rt::Task<bool> MakeRoom(Core& core, const store::Context& context, uint64_t bytes);
 
+/// The same for background work: without a deadline, and until the bytes are on their way.
+rt::Task<bool> EvictFor(Core& core, rt::Reactor& reactor, uint64_t bytes);
+
 /// On `reactor`: starts to evict, or to take out what has expired, when that is due.
 void EvictAhead(Core& core, rt::Reactor& reactor);
 

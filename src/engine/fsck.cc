@@ -231,7 +231,7 @@ rt::Task<void> Checker::VerifyExtent(const ExtentRecord& record, Extent& extent)
       else
         right = true;
     }
-    if (!right && record.cache) wrong.clear();  // no error: the objects that have it are gone
+    if (record.cache) wrong.clear();  // no error: nobody flushed it, and objects that have it may be gone
     for (const std::string& text : wrong)
       Error("{}{}", text, right ? "; the other side has it, and a scrub writes it again" : "");
     if (right)

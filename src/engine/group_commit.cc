@@ -38,6 +38,8 @@ void GroupCommit::AddChange(const UnitRun& run, bool used) {
 
 Status GroupCommit::FinishGroup(meta::View& view, meta::Batch& batch, bool* durable) {
   const auto changes = std::exchange(changes_, {});
+  // After a failure here counts are of changes that did not take place; no group may write them, synced or not.
+  FB_TRY(health());
   for (const auto& [group, list] : changes) {
     const std::string key = GroupKey(group.first, group.second);
     Result<std::optional<std::string>> row = view.Get(meta::Family::kGroups, key);

@@ -11,6 +11,7 @@
 #include "base/checksum.h"
 #include "device/aligned_bytes.h"
 #include "engine/block_copies.h"
+#include "engine/eviction.h"
 #include "engine/new_content.h"
 
 namespace forebay::engine {
@@ -22,6 +23,9 @@ using meta::Family;
 constexpr uint64_t kCommitBytes = 16 * base::kMiB;
 constexpr size_t kCommitExtents = 256;
 constexpr uint64_t kReadBytes = base::kMiB;
+/// What was evicted is free when readers have left.
+constexpr int kMostEvictions = 200;
+constexpr base::Duration kEvictionPause = std::chrono::milliseconds(50);
 /// Between two passes for what was on its way when the first began; twice as long each time that nothing was found.
 constexpr base::Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr base::Duration kLongestPause = std::chrono::seconds(1);
@@ -166,14 +170,24 @@ rt::Task<Status> Relocation::Run() {
   begun_ = reactor_.Now();
   base::Duration pause = kFirstPause;
   bool found_any = false;
+  int evicted = 0;  // times in a row
   while (true) {
     std::vector<Found> found;
+    Status moved;
     {
       // What is found stays where it is until it was read.
       const EpochSet::Guard guard = core_.epochs.Enter();
       FB_CO_ASSIGN(found, FindSome());
-      if (!found.empty()) FB_CO_TRY(co_await MoveSome(found));
+      if (!found.empty()) moved = co_await MoveSome(found);
     }
+    if (moved.code() == Code::kResourceExhausted && ++evicted < kMostEvictions &&
+        co_await EvictFor(core_, reactor_, core_.allocator.free_bytes() + kCommitBytes)) {
+      next_ = found.front().extent;  // caches make room; some of these were moved, and are not found again
+      co_await reactor_.Sleep(kEvictionPause);
+      continue;
+    }
+    FB_CO_TRY(moved);
+    evicted = 0;
     found_any |= !found.empty();
     if (!found.empty()) continue;
     // The end of a pass. Puts that had begun before may have come since.

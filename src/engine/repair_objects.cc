@@ -86,6 +86,14 @@ void RepairPlanner::Count(const std::vector<Piece>& pieces) {
     if (Extent* const extent = piece.extent == kHole ? nullptr : Find(piece.extent)) ++extent->seen;
 }
 
+namespace {
+/// What the time to live of an object counts from.
+uint64_t PutMsOf(const ObjectRecord& record) {
+  constexpr int64_t kNsInMs = 1'000'000;
+  return static_cast<uint64_t>(std::max<int64_t>(record.modified_ns / kNsInMs, 0));
+}
+}  // namespace
+
 void RepairPlanner::CountVersion(const Bucket& bucket, const ObjectRecord& record) {
   store::AddUsage(store::UsageChange::Put(record.size_bytes), &usages_[bucket.owner]);
 }
@@ -123,6 +131,10 @@ Status RepairPlanner::PlanObject(std::string_view row_key, std::string_view valu
     }
     last_null_ = of;
   }
+  if (bucket.cache)
+    cached_[{key->bucket, key->version}] = {.key = std::string(key->key),
+                                            .size_bytes = version->record.size_bytes,
+                                            .put_ms = PutMsOf(version->record)};
   if (version->record.delete_marker) {
     CountVersion(bucket, version->record);
     return {};
@@ -176,9 +188,10 @@ Status RepairPlanner::PlanInline(std::string_view row_key, std::string_view valu
 Status RepairPlanner::PlanMap(std::string_view row_key, std::string_view value, const std::string& name,
                               NewestVersion version) {
   const Mark mark = Here();
-  Mended mended = Mend(version.record.pieces, !options_.remove_damaged);
   const Bucket& bucket = BucketOf(DecodeObjectKey(row_key)->bucket);
-  if (mended.damaged_at && options_.remove_damaged) {
+  const bool remove = options_.remove_damaged || bucket.cache;  // nobody promised that a cache's objects stay
+  Mended mended = Mend(version.record.pieces, !remove);
+  if (mended.damaged_at && remove) {
     Act("{} is removed: it is damaged at or after offset {}", name, *mended.damaged_at);
     Remove(RepairPlan::kRemove, Family::kObjects, row_key, value, name);
     return {};
@@ -204,6 +217,7 @@ Status RepairPlanner::PlanMap(std::string_view row_key, std::string_view value, 
 Status RepairPlanner::PlanSegments(std::string_view row_key, std::string_view value, const std::string& name,
                                    NewestVersion version) {
   const Bucket& bucket = BucketOf(DecodeObjectKey(row_key)->bucket);
+  const bool remove = options_.remove_damaged || bucket.cache;
   ObjectRecord& record = version.record;
   const uint64_t count = SegmentCount(record.size_bytes);
   const uint64_t old_content = record.content;
@@ -227,12 +241,12 @@ Status RepairPlanner::PlanSegments(std::string_view row_key, std::string_view va
         row ? DecodePieces(key, *row, length) : Status::NotFound("it is not there");
     Mended mended;
     if (pieces.ok()) {
-      mended = Mend(*pieces, !options_.remove_damaged);
+      mended = Mend(*pieces, !remove);
     } else {
       mended.changed = true;
       mended.damaged_at = 0;
       std::optional<std::vector<Piece>> stand_ins;
-      if (!options_.remove_damaged) stand_ins = StandIns(length);
+      if (!remove) stand_ins = StandIns(length);
       mended.hopeless = !stand_ins;
       mended.pieces = std::move(stand_ins).value_or(std::vector<Piece>());
       if (row && !mended.hopeless)
@@ -245,7 +259,7 @@ Status RepairPlanner::PlanSegments(std::string_view row_key, std::string_view va
       rows.push_back({Family::kMaps, new_key, EncodePieces(new_key, mended.pieces)});
     all.push_back(std::move(mended.pieces));
   }
-  if (damaged_at && options_.remove_damaged) {
+  if (damaged_at && remove) {
     Act("{} is removed: it is damaged at or after offset {}", name, *damaged_at);
     Remove(RepairPlan::kRemove, Family::kObjects, row_key, value, name);
     segments_.erase(content);  // its rows are left over, then

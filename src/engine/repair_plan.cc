@@ -39,6 +39,7 @@ rt::Task<Result<RepairPlan>> RepairPlanner::Run() {
   FB_CO_TRY(PlanOperations());
   FB_CO_TRY(PlanTenants());
   FB_CO_TRY(PlanScrub());
+  FB_CO_TRY(PlanCaches());
   FB_CO_TRY(PlanCounters());
   co_return std::move(plan_);
 }
@@ -46,6 +47,8 @@ rt::Task<Result<RepairPlan>> RepairPlanner::Run() {
 void RepairPlanner::Remove(Stage stage, Family family, std::string_view key, std::string_view value,
                            std::string what) {
   plan_.rows[stage].push_back({family, std::string(key), std::nullopt});
+  if (family == Family::kObjects)
+    if (const Result<ObjectKey> object = DecodeObjectKey(key); object.ok()) cached_.erase({object->bucket, object->version});
   plan_.lost.push_back({family, std::string(key), std::string(value), std::move(what)});
 }
 
@@ -120,7 +123,7 @@ Status RepairPlanner::ReadBuckets() {
       Remove(RepairPlan::kRemove, Family::kBuckets, name, value, fmt::format("the row of bucket `{}`", name));
       return {};
     }
-    if (!buckets_.emplace(bucket->id, Bucket{std::string(name), bucket->info.owner}).second) {
+    if (!buckets_.emplace(bucket->id, Bucket{std::string(name), bucket->info.owner, store::IsCache(bucket->info)}).second) {
       Act("the row of bucket `{}` is moved aside: bucket `{}` has the same number {}, and keeps the objects", name,
           buckets_.at(bucket->id).name, bucket->id);
       Remove(RepairPlan::kRemove, Family::kBuckets, name, value, fmt::format("the row of bucket `{}`", name));
@@ -136,7 +139,10 @@ const RepairPlanner::Bucket& RepairPlanner::BucketOf(uint64_t id) {
   if (const auto found = buckets_.find(id); found != buckets_.end()) return found->second;
   if (const auto found = lost_buckets_.find(id); found != lost_buckets_.end()) return found->second;
   counters_.next_bucket = std::max(counters_.next_bucket, id + 1);
-  return lost_buckets_.emplace(id, Bucket{fmt::format("lost-{}", id), TenantId::kRoot}).first->second;
+  // Only objects of caches have an order.
+  const std::unique_ptr<meta::Scan> order = meta_.NewScan(Family::kSystem, PrefixEnd(OrderPrefix(id)));
+  order->Seek(OrderPrefix(id));
+  return lost_buckets_.emplace(id, Bucket{fmt::format("lost-{}", id), TenantId::kRoot, order->Valid()}).first->second;
 }
 
 void RepairPlanner::MakeLostBuckets() {
@@ -148,7 +154,11 @@ void RepairPlanner::MakeLostBuckets() {
     Act("bucket `{}` is made for the objects of number {}, whose bucket is not there; its owner is {}", bucket.name,
         id, bucket.owner == TenantId::kSystem ? "the server" : "root");
     Put(RepairPlan::kRefer, Family::kBuckets, bucket.name,
-        EncodeBucket(bucket.name, {.id = id, .info = {.name = bucket.name, .owner = bucket.owner}}));
+        EncodeBucket(bucket.name,
+                     {.id = id,
+                      .info = {.name = bucket.name,
+                               .owner = bucket.owner,
+                               .bucket_class = bucket.cache ? store::BucketClass::kCache : store::BucketClass::kDurable}}));
     // A row of that name that is moved aside goes before it comes.
     std::erase_if(plan_.rows[RepairPlan::kRemove], [&bucket](const RepairPlan::Row& row) {
       return row.family == Family::kBuckets && row.key == bucket.name;
@@ -178,7 +188,8 @@ rt::Task<Status> RepairPlanner::PlanExtents() {
                           .units = static_cast<uint32_t>(record->units())},
                   .length_bytes = record->length_bytes,
                   .block_shift = record->block_shift,
-                  .references = record->references};
+                  .references = record->references,
+                  .cache = record->cache};
     if (options_.verify_data) co_await VerifyExtent(*record, extent);
     extents_.push_back(std::move(extent));
   }
@@ -186,13 +197,14 @@ rt::Task<Status> RepairPlanner::PlanExtents() {
 }
 
 rt::Task<void> RepairPlanner::VerifyExtent(const ExtentRecord& record, Extent& extent) {
+  if (record.cache) co_return;  // what is not there is gone, and no damage
   constexpr uint64_t kRunBytes = uint64_t{1} << kMaxBlockShift;
   std::vector<BlockRun> runs;
   AddRuns(extent.id, record, kRunBytes, runs);
   device::AlignedBytes memory(kRunBytes);
   extent.damaged.clear();
   for (const BlockRun& run : runs) {
-    const RunCheck check = co_await CheckRun(reactor_, devices_, run, memory.writable());
+    const RunCheck check = co_await CheckRun(reactor_, devices_, run, memory.writable(), Mending::kNo);
     for (const BadBlock& bad : check.damaged)
       extent.damaged.push_back(static_cast<uint32_t>((run.begin >> record.block_shift) + bad.block));
   }
@@ -217,6 +229,8 @@ Status RepairPlanner::LoadSpace() {
   for (const Superblock& superblock : superblocks_)
     spaces.push_back({.size_bytes = superblock.size_bytes, .data_start = superblock.data_start});
   space_ = std::make_unique<Allocator>(spaces);
+  for (uint32_t id = 0; id < spaces.size(); ++id)
+    if (devices_.absent(id)) space_->SetOpen(id, false);
   UsedUnits used;
   for (const Extent& extent : extents_) AddUnits(extent.run, used);
   for (const auto& [group, bitmap] : used)

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "engine/allocator.h"
+#include "engine/cache_rows.h"
 #include "engine/loader.h"
 #include "engine/operation_rows.h"
 #include "engine/repair.h"
@@ -44,10 +45,12 @@ class RepairPlanner {
     uint64_t references = 0;
     uint64_t seen = 0;
     std::vector<uint32_t> damaged{};  // blocks
+    bool cache = false;
   };
   struct Bucket {
     std::string name;
     TenantId owner = TenantId::kRoot;
+    bool cache = false;
   };
   /// Pieces of an object after a look at each.
   struct Mended {
@@ -127,6 +130,9 @@ class RepairPlanner {
   Status PlanCounters();
   Status PlanScrub();
 
+  // repair_caches.cc
+  Status PlanCaches();
+
   rt::Reactor& reactor_;
   Devices& devices_;
   meta::MetaStore& meta_;
@@ -147,6 +153,7 @@ class RepairPlanner {
   std::pair<uint64_t, std::string> last_null_;
   std::map<uint64_t, uint64_t> uploads_;  // their buckets
   TenantUsages usages_;
+  std::map<CachedName, OrderRecord> cached_;  // objects of cache buckets that stay
 };
 
 }  // namespace forebay::engine

@@ -347,6 +347,15 @@ std::string EncodeIdentity(const Uuid& store) {
   return Seal(kIdentityKey, std::move(out));
 }
 
+Result<std::string> EncodeIdentityLike(std::string_view value, const Uuid& store) {
+  FB_TRY(DecodeIdentity(value).status());
+  std::string out;
+  base::Encoder encoder(&out);
+  encoder.U8(static_cast<uint8_t>(value.front()));
+  encoder.Raw(ByteView(store.bytes));
+  return Seal(kIdentityKey, std::move(out));
+}
+
 Result<Identity> DecodeIdentity(std::string_view value) {
   constexpr RowName kName{"identity", kIdentityKey};
   FB_ASSIGN(const std::string_view body, Unseal(kName, value, kIdentityFormat));

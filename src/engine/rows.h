@@ -184,6 +184,8 @@ struct Identity {
   bool current = true;  // its format is the one that this program writes
 };
 std::string EncodeIdentity(const Uuid& store);
+/// The identity of another store that has rows of the same format.
+Result<std::string> EncodeIdentityLike(std::string_view value, const Uuid& store);
 /// FailedPrecondition when the metadata has a newer format.
 Result<Identity> DecodeIdentity(std::string_view value);
 

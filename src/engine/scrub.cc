@@ -256,7 +256,9 @@ Status Scrubber::Ask(const ScrubState& state) {
 }
 
 std::string DescribeBlock(const DamagedBlock& block, const Devices& devices) {
-  return fmt::format("unit {} of {} (extent {}) {}", block.unit, devices.at(block.device).name(), block.extent,
+  const std::string device =
+      block.device < devices.size() ? devices.at(block.device).name() : fmt::format("device {}", block.device + 1);
+  return fmt::format("unit {} of {} (extent {}) {}", block.unit, device, block.extent,
                      block.repaired     ? "was wrong on one side, and was written again"
                      : block.unreadable ? "cannot be read"
                                         : "does not match its checksum");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/transactions.h"
 
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/limits.h"
@@ -248,8 +250,10 @@ class RenamePrefixTransaction final : public meta::Transaction {
     const std::string begin = BucketPrefix(bucket_) + to_;
     FB_ASSIGN(const auto any, view.First(Family::kObjects, begin, PrefixEnd(begin)));
     if (!any) return {};
+    std::set<std::string_view> moved;
+    for (const Move& move : moves_) moved.insert(move.from);
     for (const Move& move : moves_) {
-      if (move.to.starts_with(from_)) continue;
+      if (moved.contains(move.to)) continue;
       FB_ASSIGN(const std::optional<CurrentVersion> target, FindCurrent(view, bucket_, move.to));
       if (!target) continue;
       const NewestVersion& newest = target->newest;
