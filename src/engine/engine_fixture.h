@@ -3,10 +3,12 @@
 // reactor of the test's thread. Tests of this folder only. Reactor-local.
 #pragma once
 
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -149,6 +151,17 @@ class TwinStore {
     reactor_->BlockOn([this, times]() -> rt::Task<void> {
       for (int i = 0; i < times; ++i) co_await reactor_->Yield();
     });
+  }
+  /// The same until `done`, which other threads bring about; false when that takes unreasonably long.
+  template <typename Done>
+  bool TurnUntil(Done done) {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() >= late) return false;
+      Turn(1);
+      std::this_thread::yield();
+    }
+    return true;
   }
   Engine& engine() { return *engine_; }
   rt::Reactor& reactor() { return *reactor_; }
