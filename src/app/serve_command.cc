@@ -112,6 +112,8 @@ Status ReadScrubSchedule(ServeArguments& arguments) {
   ScrubSchedule& schedule = arguments.options.scrub;
   if (!arguments.scrub_rate.empty() && !base::ParseSize(arguments.scrub_rate, &schedule.bytes_per_second))
     return Status::InvalidArgument("--scrub-rate takes bytes a second, for example 100MiB; 0: no limit");
+  if (arguments.scrub_every.empty() && !arguments.scrub_rate.empty())
+    return Status::InvalidArgument("--scrub-rate is for --scrub-every; one that is asked for has its own: forebay scrub start --rate");
   if (arguments.scrub_every.empty()) return {};
   const std::optional<std::chrono::milliseconds> every = ParseDuration(arguments.scrub_every);
   if (!every || *every > kMost)

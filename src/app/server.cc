@@ -309,6 +309,14 @@ Status Server::Parts::OpenEngine() {
                options.mirrors.empty() ? "one copy" : "two copies");
   }
   FB_ASSIGN(store, std::move(opened));
+  // Whoever asks for a second copy must not believe that there is one.
+  const std::vector<engine::DeviceConfig> stored = store->config().devices;
+  if (!options.mirrors.empty() &&
+      std::ranges::none_of(stored, [](const engine::DeviceConfig& device) { return !device.mirror.empty(); }))
+    return Status::FailedPrecondition(
+        "--mirror: the store in {} was made without mirrors, and keeps one copy: make one with --mirror in another directory, and "
+        "copy the objects, or start without it",
+        directory);
   return {};
 }
 

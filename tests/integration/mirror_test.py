@@ -97,6 +97,15 @@ class MirrorTest(ForebayTest):
         self.assertIn("it was written again from the other", server.log_tail(100_000))
         self.assertNotIn("is damaged", server.log_tail(100_000))
 
+    def test_a_second_copy_is_never_only_believed_in(self):
+        server = self.start_server(size="64MiB")
+        server.terminate()
+        refused = self.forebay("serve", server.store, "--listen", "127.0.0.1:0", "--no-profile", "--mirror",
+                               self.directory / "late", status=1)
+        self.assertIn("was made without mirrors", refused.errors)
+        self.assertFalse((self.directory / "late").exists())
+        self.fails("serve", server.store, "--scrub-rate", "1MiB", saying="--scrub-every", status=2)
+
     def test_a_side_that_was_away_comes_back(self):
         server = self.start()
         before = self.load()
